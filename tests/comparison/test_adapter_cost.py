@@ -42,3 +42,16 @@ def test_it_does_not_matter_which_side_is_merged() -> None:
 def test_sides_without_an_adapter_or_with_it_the_same_way_have_no_cost() -> None:
     assert cost(served("merged", MERGED), served("merged", BESIDE)) == []
     assert cost(served("merged", MERGED, adapter=None), served("unmerged", BESIDE, adapter=None)) == []
+
+
+def test_where_only_the_decode_rate_has_a_ratio_the_cost_is_its_inverse_either_way_round() -> None:
+    asked = {"adapter": {"r": 8}}
+    merged, beside = (
+        side(how, {"decode_tokens_per_s": rates}, **asked, options={"adapter": how})
+        for how, rates in (("merged", (119.0, 120.0, 121.0)), ("unmerged", (99.0, 100.0, 101.0)))
+    )
+    for pair in ((merged, beside), (beside, merged)):
+        (found,) = cost(*pair)
+        assert found.evidence["share"].value == pytest.approx(0.2, rel=1e-3)
+        assert found.evidence["longer"].value is None
+        assert sentence_of(found).startswith("An adapter beside the weights makes a token +20 % longer than one merged")

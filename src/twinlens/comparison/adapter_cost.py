@@ -9,23 +9,28 @@ from twinlens.comparison.effect import Effect
 from twinlens.comparison.side import Side
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.units import SECONDS
 
-_PER_TOKEN = "tpot_s_p50"
+_PER_TOKEN, _RATE = "tpot_s_p50", "decode_tokens_per_s"
 
 
 def adapter_cost(a: Side, b: Side, found: Sequence[Effect]) -> Finding | None:
     """How much longer a token takes with the adapter beside the weights; None where the sides do not differ in that.
 
-    The interval is that of the ratio or of the difference, from paired slices where the two took turns.
+    From the time of a token, or where that has no ratio, from the decode rate: slices by turns pair rates alone, and
+    then no difference is known. The interval is that of the ratio.
     """
     ways = tuple(_way(side) for side in (a, b))
-    effect = next((each for each in found if each.metric == _PER_TOKEN), None)
-    if set(ways) != {"merged", "unmerged"} or effect is None or effect.ratio.value is None:
+    time = next((each for each in found if each.metric == _PER_TOKEN and each.ratio.value is not None), None)
+    rate = next((each for each in found if each.metric == _RATE and each.ratio.value is not None), None)
+    effect = time or rate
+    if set(ways) != {"merged", "unmerged"} or effect is None:
         return None
     is_turned = ways == ("unmerged", "merged")
+    longer = effect.difference if time else Estimate.absent(SECONDS, "rates were paired, and no times")
     evidence = {
-        "share": _less_one(_inverse(effect.ratio) if is_turned else effect.ratio),
-        "longer": _negative(effect.difference) if is_turned else effect.difference,
+        "share": _less_one(_inverse(effect.ratio) if is_turned == bool(time) else effect.ratio),
+        "longer": _negative(longer) if is_turned else longer,
     }
     return Finding("adapter-cost", "notes", "", {"way": effect.way, "apart": bool(effect.apart)}, evidence)
 
