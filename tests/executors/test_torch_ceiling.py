@@ -16,7 +16,10 @@ from twinlens.executors.torch.ceiling.bandwidth import (  # noqa: E402
 )
 from twinlens.executors.torch.ceiling.kernel import Unsupported, pattern, walk  # noqa: E402
 from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s, matrix_flop_per_s_at  # noqa: E402
+from twinlens.executors.torch.ceiling.own_shapes import own_shapes  # noqa: E402
 from twinlens.executors.torch.ceiling.rates import ceilings_for  # noqa: E402
+from twinlens.spec.model.reference import load_model  # noqa: E402
+from twinlens.spec.model.shape import VitShape  # noqa: E402
 from twinlens.units import FLOP_PER_S  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -71,6 +74,16 @@ def test_an_unknown_layout_and_no_shapes_are_absent() -> None:
     assert matvec_bytes_per_s("fp32", SHAPES, "diagonal", buffer=small).value is None
     assert matvec_bytes_per_s("fp32", [], buffer=small).value is None
     assert matrix_flop_per_s_at("fp32", []).value is None
+
+
+def test_own_shapes_count_every_token_or_patch_and_a_convolutional_network_has_none() -> None:
+    layers = [(30, 20)]
+    decoder, vit, resnet = (load_model(name).shape for name in ("tiny", "vit-tiny", "resnet-tiny"))
+    assert own_shapes(decoder, layers, 4, 128) == own_shapes(None, layers, 4, 128) == [(512, 30, 20)]
+    assert isinstance(vit, VitShape)
+    patches = (vit.image_size // vit.patch_size) ** 2
+    assert own_shapes(vit, layers, 4, 3) == [(4 * (patches + 1), 30, 20)], "and the class token"
+    assert own_shapes(resnet, layers, 4, 3) == []
 
 
 def test_a_walk_reads_each_weight_once_and_stops_at_the_buffer() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from twinlens.errors import BadInput
+from twinlens.executors.torch.ceiling.own_shapes import own_shapes
 from twinlens.executors.torch.ceiling.rates import ceilings_for, deciding_ceilings
 from twinlens.executors.torch.evidence.fidelity import reference_logits
 from twinlens.executors.torch.evidence.resident import hardware_formats
@@ -69,9 +70,8 @@ def _ceilings(spec: RunSpec, asked: dict[str, Any], threads: int) -> dict[str, A
     linears = [(int(out), int(width), str(stored)) for out, width, stored in asked["linears"]]
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
-    is_text = workload.data.kind != "images"
-    rows = spec.point.batch * (workload.input_tokens.max if is_text else 1)
-    gemm = [(rows, out, width) for out, width, _ in linears]
+    sizes = [(out, width) for out, width, _ in linears]
+    gemm = own_shapes(spec.model.shape, sizes, spec.point.batch, workload.input_tokens.max)
     weights = regime.classes("inference")["weights"]
     layout = _LAYOUT.get(regime.name)
     found = ceilings_for(regime.compute, linears, gemm, "cpu", weights=weights, layout=layout, threads=threads)

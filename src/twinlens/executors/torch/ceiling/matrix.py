@@ -89,7 +89,7 @@ def matrix_flop_per_s_at(
     m is cut down alike for all shapes and the method says so.
     """
     if not shapes:
-        return Estimate.absent(FLOP_PER_S, "no matrix products were given", f"matrix product {format}")
+        return Estimate.absent(FLOP_PER_S, "its linear layers do not make up its FLOP", f"matrix product {format}")
     counts: dict[tuple[int, int, int], int] = {}
     for shape in shapes:
         counts[shape] = counts.get(shape, 0) + 1

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.ceiling.own_shapes import own_shapes
 from twinlens.executors.torch.evidence.adapter import adapter_tensors, served_words
 from twinlens.executors.torch.evidence.check import witnessed_checks
 from twinlens.executors.torch.evidence.facts import kernels_seen, resident_formats
@@ -68,8 +69,8 @@ def inference_facts(
     linears = linear_sizes(server.model)
     stored = sum(out * width * BITS.get(fmt, 32) for out, width, fmt in linears) / 8
     work["linear_bytes"] = Estimate(stored, BYTES, "weights of all linear layers, as they are stored", "derived", n=1)
-    rows = spec.point.batch * (1 if server.is_vision else spec.workload.input_tokens.max)  # type: ignore[union-attr]
-    gemm = [(rows, out, width) for out, width, _ in linears]
+    tokens = spec.workload.input_tokens.max  # type: ignore[union-attr]
+    gemm = own_shapes(server.ref.shape, [(out, width) for out, width, _ in linears], spec.point.batch, tokens)
     say("measuring ceilings")
     ceilings = ceilings_of_run(spec, device, regime, linears, gemm, server.layout)
     ran = [kernel for phase in kernels.values() for kernel in phase]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 
 from twinlens.executors.protocol import Say
+from twinlens.executors.torch.ceiling.own_shapes import own_shapes
 from twinlens.executors.torch.evidence.adapter import from_weights, method_words, trainable
 from twinlens.executors.torch.evidence.check import witnessed_checks
 from twinlens.executors.torch.evidence.facts import kernels_seen, resident_formats
@@ -75,8 +76,7 @@ def training_facts(trainer: OpenTrainer, say: Say, engine: Engine | None = None)
     if regime.name == "fp8" and not trainer.is_vision:  # its output head is left in bf16, as the regime's page says
         speaking = without_width(kernels, trainer.model.config.vocab_size)
     checks = witnessed_checks(regime, "training", resident, {"step": speaking}, {"step": products}, device)
-    rows = inputs.shape[0] * (1 if trainer.is_vision else inputs.shape[1])
-    shapes = [(rows, out, width) for out, width in linear_shapes(trainer.model)]
+    shapes = own_shapes(trainer.ref.shape, linear_shapes(trainer.model), inputs.shape[0], inputs.shape[1])
     say("measuring ceilings")
     ceilings = ceilings_of_run(spec, device, regime, [], shapes, None)
     fields = software(spec, trainer.ref, kernels, regime, checks, spec.seed, device, drawn_by(device)) | {
