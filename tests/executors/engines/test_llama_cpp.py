@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from material import inference, quiet, spec_of
+from twinlens.executors.in_process.engine_server import export_of
 from twinlens.executors.registry import server
 from twinlens.spec.model.reference import load_model
 from twinlens.stats.metrics.fidelity import fidelity
@@ -68,3 +70,26 @@ def test_fp32_is_fp32_to_the_last_product_and_a_file_holds_every_type_written_he
     assert compared["kl_nats"].value < 1e-7
     assert abs(compared["perplexity_change"].value) < 1e-6
     assert facts.executor.value("serving.attention").startswith("not fused")
+
+
+def test_tokens_given_one_by_one_continue_the_text_as_if_it_were_read_at_once() -> None:
+    from twinlens.executors.llama_cpp.decoder import RUNTIME, LlamaDecoder
+
+    spec = spec_of(inference("llama-cpp-engine", point={"precision": "fp32", "batch": 2}))
+    export = export_of(RUNTIME, spec, spec.model.known(), quiet)
+    made = LlamaDecoder(export.path, spec, spec.model.known(), 1)
+    text = np.random.default_rng(1).integers(0, 200, (2, 5))
+    try:
+        made._empty()
+        made._fill(text, every=False)
+        answers = [made._decode()]
+        made._arrange(2, 1, every=False)
+        for at in (5, 6):
+            made._tokens[:2], made._places[:2] = answers[-1], at
+            answers.append(made._decode())
+        *before, last = answers
+        made._empty()
+        made._fill(np.concatenate([text, np.array(before).T], axis=1), every=False)
+        assert made._decode() == last
+    finally:
+        made.close()

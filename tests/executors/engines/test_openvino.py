@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from material import inference, quiet, spec_of
+from twinlens.executors.in_process.engine_server import export_of
 from twinlens.executors.registry import server
 from twinlens.stats.metrics.fidelity import fidelity
 from twinlens.testing import conformance
@@ -45,6 +47,21 @@ def test_a_precision_runs_as_it_is_called_and_is_as_near_to_fp32_as_it_should(
     assert compared["kl_nats"].value <= most
     assert facts.executor.value("serving.attention") == "ScaledDotProductAttentionWithKVCache"
     assert facts.executor.value("software.framework.threads") == 1
+
+
+def test_a_token_written_in_place_continues_the_text_as_if_it_were_read_at_once() -> None:
+    from twinlens.executors.openvino import decoder
+
+    spec = spec_of(inference("openvino", point={"precision": "fp32", "batch": 2}))
+    export = export_of(decoder.RUNTIME, spec, spec.model.known(), quiet)
+    request = decoder.OpenVinoDecoder(export.path, spec, spec.model.known(), 1)._request
+    text = np.random.default_rng(1).integers(0, 200, (2, 5))
+    first = decoder._step(request, text, 0, np.array([4])).argmax(-1)
+    second = decoder._step(request, first, 5, np.array([0])).argmax(-1)
+    third = request.logits_again(second, 6).copy()
+    request.request.reset_state()
+    whole = decoder._step(request, np.concatenate([text, first, second], axis=1), 0, np.array([6]))
+    np.testing.assert_allclose(third, whole, atol=1e-3)
 
 
 @pytest.mark.parametrize("model", ["resnet-tiny", "vit-tiny"])

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -57,11 +56,12 @@ class OpenVinoDecoder:
     ) -> None:
         """`graph`, `step`: another file of the export, and how it is called."""
         self._graph, self._spec, self._threads, self._step = folder / graph, spec, threads, step or _step
+        self._is_fixed = step is None
         self._compiled = compiled(self._graph, spec, threads)
         self._request: Any = InPlace(self._compiled.create_infer_request())
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
-        return _generate(self._step, self._request, batch, tokens)
+        return _generate(self._step, self._is_fixed, self._request, batch, tokens)
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
         self._request.request.reset_state()
@@ -140,15 +140,17 @@ def compiled(graph: Path, spec: RunSpec, threads: int, **more: Any) -> Any:
     return openvino.Core().compile_model(str(graph), "CPU", properties(spec, threads) | more)
 
 
-def _generate(step: Step, request: InPlace, prompts: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+def _generate(step: Step, is_fixed: bool, request: InPlace, prompts: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+    """When it began, and when each token was there. `is_fixed`: a token's inputs have the shapes of the one before."""
     request.request.reset_state()
     now, stamps, length = time.monotonic_ns, [], prompts.shape[1]
     last, only = np.array([length - 1]), np.array([0])
     begin_ns = now()
-    newest = step(request, prompts, 0, last)[:, -1].argmax(-1)[:, None]
+    newest = step(request, prompts, 0, last).argmax(-1)
     stamps.append(now())
     for at in range(length, length + tokens - 1):
-        newest = step(request, newest, at, only)[:, -1].argmax(-1)[:, None]
+        is_again = is_fixed and at > length
+        newest = (request.logits_again(newest, at) if is_again else step(request, newest, at, only)).argmax(-1)
         stamps.append(now())
     return begin_ns, stamps
 
@@ -160,7 +162,6 @@ def _step(request: InPlace, ids: np.ndarray, at: int, keep: np.ndarray) -> np.nd
     return request.logits(given)
 
 
-@lru_cache(maxsize=8)
 def order(rows: int) -> np.ndarray:
     """Sequences keep their places: nothing is searched by beams."""
     return np.arange(rows, dtype=np.int32)
