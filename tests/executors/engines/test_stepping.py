@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from twinlens.executors.in_process.stepping import Stepper
+from twinlens.executors.in_process.stepping import Gained, Running, Stepper
 from twinlens.record.request import Request
 from twinlens.schedule.request import ScheduledRequest
 
@@ -32,11 +30,11 @@ def test_requests_join_a_batch_that_runs_and_one_that_is_cut_off_is_said() -> No
     def begin(scheduled: ScheduledRequest) -> list[int]:
         return [scheduled.number]
 
-    def step(handles: list[Any]) -> list[tuple[Any, int, bool]]:
-        together.append(len(handles))
-        for handle in handles:
-            tokens[handle[0]] = tokens.get(handle[0], 0) + 1
-        return [(handle, 1, tokens[handle[0]] == (3 if handle[0] == 0 else 1)) for handle in handles]
+    def step(running: list[Running]) -> list[Gained]:
+        together.append(len(running))
+        for one in running:
+            tokens[one.handle[0]] = tokens.get(one.handle[0], 0) + 1
+        return [(one, 1, tokens[one.handle[0]] == (3 if one.handle[0] == 0 else 1)) for one in running]
 
     schedule, rows = Due([ScheduledRequest(number, number, 0, 16, 3, (0, number)) for number in range(2)]), []
     Stepper(begin, step).play(schedule, rows.append)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from twinlens.record.request import Request
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Running:
     """A request that the engine has: its handle must live as long as its answer is waited for. `stamps`: ns since the
     first schedule began, one per token."""
@@ -24,51 +24,52 @@ class Running:
     sent_ns: int
     stamps: list[int] = field(default_factory=list)
 
+    @property
+    def left(self) -> int:
+        """Tokens that it still waits for."""
+        return self.scheduled.output_tokens - len(self.stamps)
+
+
+Gained = tuple[Running, int, bool]
+"""A request that gained tokens in a step or ended, how many, and whether it ended."""
+
 
 class Stepper:
     """Plays schedules; times count from the first call.
 
-    `begin`: gives the engine a request (its handle). `step`: one step of the engine, then the requests that gained
-    tokens in it: (handle, tokens, whether it ended).
+    `begin`: gives the engine a request (its handle). `step`: one step of the engine for all that run. What is done
+    here between two steps is the harness's own and follows a step that has emptied the caches: few calls.
     """
 
-    def __init__(
-        self, begin: Callable[[ScheduledRequest], Any], step: Callable[[list[Any]], list[tuple[Any, int, bool]]]
-    ) -> None:
+    def __init__(self, begin: Callable[[ScheduledRequest], Any], step: Callable[[list[Running]], list[Gained]]) -> None:
         self._begin, self._step = begin, step
         self._origin_ns: int | None = None
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
         """As `Server.play`."""
+        now_ns = time.monotonic_ns
         if self._origin_ns is None:
-            self._origin_ns = time.monotonic_ns()
-        origin_ns, clock = self._origin_ns, MonotonicClock()
+            self._origin_ns = now_ns()
+        origin_ns = self._origin_ns
         running: list[Running] = []
         while True:
-            for scheduled in schedule.due(clock.now_ns() - origin_ns):
-                sent_ns = clock.now_ns() - origin_ns
+            for scheduled in schedule.due(now_ns() - origin_ns):
+                sent_ns = now_ns() - origin_ns
                 running.append(Running(scheduled, self._begin(scheduled), sent_ns))
             if running:
-                for row in self._stepped(running, origin_ns):
-                    rows(row)
-                    schedule.done(row)
+                gained = self._step(running)
+                stamp_ns = now_ns() - origin_ns
+                for one, tokens, is_ended in gained:
+                    one.stamps += [stamp_ns] * tokens
+                    if is_ended:
+                        running.remove(one)
+                        row = row_of(one, stamp_ns)
+                        rows(row)
+                        schedule.done(row)
             elif (due_ns := schedule.next_due_ns()) is not None:
-                clock.sleep_until_ns(origin_ns + due_ns)
+                MonotonicClock().sleep_until_ns(origin_ns + due_ns)
             else:
                 return
-
-    def _stepped(self, running: list[Running], origin_ns: int) -> list[Request]:
-        """Rows of the requests that ended in this step, which are taken out of `running`."""
-        gained = self._step([one.handle for one in running])
-        now_ns = time.monotonic_ns() - origin_ns
-        ended: list[Request] = []
-        for handle, tokens, is_ended in gained:
-            one = next(each for each in running if each.handle is handle)
-            one.stamps += [now_ns] * tokens
-            if is_ended:
-                running.remove(one)
-                ended.append(row_of(one, now_ns))
-        return ended
 
 
 def row_of(one: Running, now_ns: int) -> Request:

@@ -17,7 +17,7 @@ import numpy as np
 import onnxruntime_genai as genai
 
 from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.stepping import Stepper
+from twinlens.executors.in_process.stepping import Gained, Running, Stepper
 from twinlens.executors.onnxruntime.decoder import RUNTIME, OrtDecoder, session_options
 from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import observed, unknown
@@ -27,6 +27,7 @@ from twinlens.spec.study import RunSpec
 
 MOST_TOGETHER = 8
 _EVENTS = 64
+_NOT_ENDED = genai.FinishReason.NONE
 
 
 class OrtServed:
@@ -42,7 +43,6 @@ class OrtServed:
         self._engine: Any = genai.Engine(genai.Model(config))
         self._events = self._engine.create_event_buffer(_EVENTS)
         self._stepper: Stepper | None = None
-        self._left: dict[int, int] = {}  # tokens that each request still waits for
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
         return self._of_evidence().answer(batch, tokens)
@@ -89,23 +89,25 @@ class OrtServed:
         turn.set_min_generated_tokens(scheduled.output_tokens)
         turn.set_do_sample(False)
         handle.begin_turn(ids.astype(np.int32), turn)
-        self._left[id(handle)] = scheduled.output_tokens
         return handle
 
-    def _stepped(self, handles: list[Any]) -> list[tuple[Any, int, bool]]:
-        self._engine.run(self._events)
-        gained: list[tuple[Any, int, bool]] = []
-        for event in list(self._events):
-            of = event.request
-            handle = next(each for each in handles if each == of)
-            is_ended = event.finish_reason != genai.FinishReason.NONE
-            tokens = int(not is_ended or self._left[id(handle)] > 0)  # the event of the end may bring no token
-            self._left[id(handle)] -= tokens
-            if is_ended:
-                del self._left[id(handle)]
-                handle.close()
-            gained.append((handle, tokens, is_ended))
+    def _stepped(self, running: list[Running]) -> list[Gained]:
+        events, gained = self._events, list[Gained]()
+        self._engine.run(events)
+        for place in range(len(events)):  # to iterate over it ends in an exception, which takes longer than all of this
+            event = events[place]
+            one = running[0] if len(running) == 1 else _of(event.request, running)
+            is_ended = event.finish_reason != _NOT_ENDED
+            tokens = 1
+            if is_ended:  # this event may bring no token
+                tokens = int(one.left > sum(count for each, count, _ in gained if each is one))
+                one.handle.close()
+            gained.append((one, tokens, is_ended))
         return gained
+
+
+def _of(handle: Any, running: list[Running]) -> Running:
+    return next(each for each in running if each.handle == handle)
 
 
 SERVED = Runtime(RUNTIME.name, RUNTIME.made_by, RUNTIME.make, RUNTIME.linears, OrtServed)

@@ -20,7 +20,7 @@ import openvino
 import openvino_genai as genai
 
 from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.stepping import Stepper
+from twinlens.executors.in_process.stepping import Gained, Running, Stepper
 from twinlens.executors.openvino.decoder import OpenVinoDecoder, linears, make, order, properties, versions
 from twinlens.executors.openvino.in_place import InPlace, positions
 from twinlens.executors.openvino.trace import paged_format
@@ -34,6 +34,7 @@ from twinlens.spec.workload.workload import InferenceWorkload
 MOST_TOGETHER = 16
 _GRAPH = "openvino_model.xml"
 _BLOCK_TOKENS = 32  # of paged attention on a processor
+_RUNNING = genai.GenerationStatus.RUNNING
 _METRICS = "PipelineMetrics of openvino-genai"
 
 
@@ -126,16 +127,17 @@ class OpenVinoServed:
         self._numbered += 1
         return self._pipeline.add_request(self._numbered, openvino.Tensor(ids[None].astype(np.int64)), wanted)
 
-    def _stepped(self, handles: list[Any]) -> list[tuple[Any, int, bool]]:
+    def _stepped(self, running: list[Running]) -> list[Gained]:
         self._pipeline.step()
-        gained: list[tuple[Any, int, bool]] = []
-        for handle in handles:
+        gained: list[Gained] = []
+        for one in running:
             tokens = 0
-            while handle.can_read():
-                tokens += sum(len(each.generated_ids) for each in handle.read().values())
-            is_ended = handle.get_status() != genai.GenerationStatus.RUNNING
+            if one.handle.can_read():  # one output a step
+                for output in one.handle.read().values():
+                    tokens += len(output.generated_ids)
+            is_ended = (not tokens or tokens >= one.left) and one.handle.get_status() != _RUNNING
             if tokens or is_ended:
-                gained.append((handle, tokens, is_ended))
+                gained.append((one, tokens, is_ended))
         return gained
 
 
