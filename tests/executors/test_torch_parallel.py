@@ -65,6 +65,10 @@ def test_a_step_is_from_the_latest_start_to_the_latest_end_and_keeps_the_phases_
     assert sum(each or 0 for each in spent) <= row.end_ns - row.begin_ns
 
 
+def test_a_step_of_which_no_rank_has_a_loss_has_none() -> None:
+    assert step_over([of_rank(0, 70, loss=None), of_rank(0, 70, loss=None)], 0, 8, 512).loss is None
+
+
 def test_the_spread_of_a_step_is_of_work_without_waiting_and_absent_where_waiting_is_not_known() -> None:
     known = step_over([of_rank(0, 70), of_rank(0, 70, backward_ns=12, communicate_ns=23)], 0, 8, 512)
     unknown = step_over([of_rank(0, 70, communicate_ns=None), of_rank(0, 70, communicate_ns=None)], 0, 8, 512)

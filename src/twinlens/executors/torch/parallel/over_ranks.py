@@ -84,10 +84,10 @@ def facts_over(ranks: Sequence[Facts], split: int, stages: int = 1) -> Facts:
     return replace(first, work=work, ceilings=ceilings, memory=memory)
 
 
-def mean_loss(ranks: Sequence[dict[str, Any]]) -> float:
-    """Over the ranks that have a loss: of a pipeline the last one alone."""
+def mean_loss(ranks: Sequence[dict[str, Any]]) -> float | None:
+    """Over the ranks that have a loss: of a pipeline the last one alone. None where no rank has one."""
     known: list[float] = [rank["loss"] for rank in ranks if rank["loss"] is not None]
-    return sum(known) / len(known)
+    return sum(known) / len(known) if known else None
 
 
 def _of_all(ranks: Sequence[dict[str, Any]], phase: str) -> tuple[int, ...] | None:

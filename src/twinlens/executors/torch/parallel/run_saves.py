@@ -101,7 +101,7 @@ class RunSaves:
             else:
                 return attempt
 
-    def _again(self, step: int, count: int) -> list[float]:
+    def _again(self, step: int, count: int) -> list[float | None]:
         self._ranks.ask({"order": "go-on", "step": step}, "finding the place in the data")
         told = [self._ranks.ask({"order": "step"}, "taking a step again") for _ in range(count)]
         return [mean_loss(each) for each in told]
