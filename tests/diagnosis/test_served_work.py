@@ -56,6 +56,17 @@ def test_a_decode_step_is_the_gap_between_tokens_with_the_work_of_all_that_decod
     assert place_of(decode, CEILINGS) is not None
 
 
+def test_a_head_that_a_quantised_folder_keeps_wider_is_read_at_its_own_width() -> None:
+    rows = [row(0, (100, 120, 140, 160, 180), input_tokens=30)] * 3
+    regime = precision("int4-weight-gptq")
+    bits = regime.weight_bits("inference", shape().hidden)
+    facts = Facts(ExecutorRecord({"precision.head": observed("bf16", "its folder")}))
+    _, wide = phases(rows, regime=regime, facts=facts)
+    _, unsaid = phases(rows, regime=regime)
+    assert wide.least_bytes == pytest.approx(decode_step_bytes(shape(), 32.5, 3, bits, 2.0, 16.0))
+    assert unsaid.least_bytes == pytest.approx(decode_step_bytes(shape(), 32.5, 3, bits, 2.0, None))
+
+
 def test_prefill_takes_the_servers_own_time_and_leaves_out_what_was_cached() -> None:
     rows = [row(0, (100, 120), input_tokens=64)]
     prefill, _ = phases(rows, told(server_prefill_s_mean=0.05, prefix_hit_ratio=0.5))

@@ -19,7 +19,7 @@ from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, Precision
 from twinlens.theory.flop import decode_flop, prefill_flop
 from twinlens.theory.traffic import activation_elements_moved, decode_step_bytes, prefill_bytes
-from twinlens.theory.width import widths
+from twinlens.theory.width import Widths, widths
 
 _NO_MODEL = "the model behind the server is not known here, so neither is the work of one of its steps"
 _NO_FORMAT = "the server does not say its formats, so the bytes of one of its steps are not known"
@@ -51,7 +51,8 @@ def served_phases(
         return (phases[0], phases[1]), together
     prompt = float(requests.input_tokens[rows].mean()) if rows.size else 0.0
     hits = _hit_ratio(metrics, facts)
-    return (_prefill(prompt, hits, metrics, shape, regime), _decode(requests, good, together, shape, regime)), together
+    kept = widths(shape, regime, facts.executor.value("precision.head") if facts else None)
+    return (_prefill(prompt, hits, metrics, shape, kept), _decode(requests, good, together, shape, kept)), together
 
 
 def decoding_together(requests: Requests, rows: np.ndarray) -> float:
@@ -78,9 +79,7 @@ def _why_not(
     return _SEVERAL.format(len(boards)) if isinstance(boards, list | tuple) and len(boards) > 1 else None
 
 
-def _decode(
-    requests: Requests, good: np.ndarray, together: float | None, shape: DecoderShape, regime: Precision
-) -> Phase:
+def _decode(requests: Requests, good: np.ndarray, together: float | None, shape: DecoderShape, kept: Widths) -> Phase:
     steps = float((requests.output_tokens[good] - 1).sum())
     spent_s = float((requests.last_chunk_ns()[good] - requests.first_chunk_ns()[good]).sum()) / 1e9
     if together is None or steps <= 0 or spent_s <= 0:
@@ -88,7 +87,6 @@ def _decode(
     # The context that a step sees, each request counted with its tokens.
     answer = requests.output_tokens[good]
     context = float(((requests.input_tokens[good] + answer / 2) * answer).sum() / answer.sum())
-    kept = widths(shape, regime)
     least = float(decode_step_bytes(shape, context, together, kept.weight_bits, kept.kv_bytes, kept.head_bits))
     most = least + together * activation_elements_moved(shape) * _WIDEST
     flop = float(decode_flop(shape, context)) * together
@@ -108,7 +106,7 @@ def _hit_ratio(metrics: Mapping[str, Estimate], facts: Facts | None) -> float | 
 
 
 def _prefill(
-    prompt: float, hits: float | None, metrics: Mapping[str, Estimate], shape: DecoderShape, regime: Precision
+    prompt: float, hits: float | None, metrics: Mapping[str, Estimate], shape: DecoderShape, kept: Widths
 ) -> Phase:
     """Of one prompt alone, without what the server found in its prefix cache. Where `hits` is not known, FLOP are at
     most those of the whole prompt, and bytes at least those of its last token, which is always computed."""
@@ -116,7 +114,6 @@ def _prefill(
     if seconds is None or prompt < 1:
         return Phase("prefill", "prefill", None, None, None, reason=_NO_PREFILL)
     tokens = max(1.0, prompt * (1 - (hits or 0.0)))
-    kept = widths(shape, regime)
     whole, least = (
         float(prefill_bytes(shape, many, 1, kept.weight_bits, kept.kv_bytes, kept.head_bits))
         for many in (tokens, tokens if hits is not None else 1.0)

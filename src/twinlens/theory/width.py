@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import BITS, Precision
@@ -17,12 +18,13 @@ class Widths:
     kv_bytes: float
 
 
-def widths(shape: DecoderShape, regime: Precision) -> Widths:
+def widths(shape: DecoderShape, regime: Precision, head: Any = None) -> Widths:
     """The widths of one precision in inference. Raises BadInput (TL203) for a precision of training only.
 
     A head tied to the embedding stays in 16 bits (executors/torch/model/quantize.py); torch's dynamic int8 makes a copy
-    of it.
+    of it. `head`: the format in which a quantised folder keeps its own, where that is known.
     """
     bits = regime.weight_bits("inference", shape.hidden)
     wide = shape.tied_embeddings and regime.quantised and regime.name != "int8-dynamic"
-    return Widths(bits, 16.0 if wide else None, BITS[regime.classes("inference")["kv"]] / 8)
+    head_bits = float(BITS[head]) if head in BITS and regime.quantised else 16.0 if wide else None
+    return Widths(bits, head_bits, BITS[regime.classes("inference")["kv"]] / 8)

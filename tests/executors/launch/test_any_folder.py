@@ -28,6 +28,9 @@ from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.model.any_model import any_model
 from twinlens.spec.model.quantised import contradicts, stored_precision
 from twinlens.spec.model.reference import load_model
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.width import widths
+from weight_files import safetensors
 
 AWQ = {"quant_method": "awq", "bits": 4}
 STORED = {
@@ -131,7 +134,23 @@ def test_a_quantised_folder_runs_under_its_own_precision_only(tmp_path: Path) ->
     known = said | _stored(spec, ModelFolder(Path(model), "0" * 16, made=False))
     weights = next(one for one in checks(spec, known) if one.tensor_class == "weights")
     assert weights.verdict == "unknown", "its word agrees, and nobody looked"
+    assert "is no safetensors file" in str(known["precision.head"].reason)
     assert next(one for one in checks(spec, said) if one.tensor_class == "weights").verdict == "differs"
+
+
+def test_a_head_that_was_not_quantised_with_the_rest_is_counted_at_its_own_width(tmp_path: Path) -> None:
+    model = Path(folder(tmp_path / "awq", quantization_config=AWQ))
+    tensors = {"lm_head.weight": ("BF16", (100, 10), 2000), "layer.qweight": ("I32", (10,), 40)}
+    (model / "model.safetensors").write_bytes(safetensors(tensors))
+    spec = spec_of(vllm(str(model), point={"precision": "int4-weight-awq"}))
+    head = _stored(spec, ModelFolder(model, "0" * 16, made=False))["precision.head"]
+    assert (head.value, head.source) == ("bf16", "lm_head.weight in the header of its file")
+    shape = load_model("small").shape
+    assert isinstance(shape, DecoderShape)
+    wide, narrow = widths(shape, spec.precision, head.value), widths(shape, spec.precision)
+    assert (wide.head_bits, narrow.head_bits) == (16.0, None)
+    (model / "model.safetensors").write_bytes(safetensors({"lm_head.weight": ("I32", (10,), 40)}))
+    assert "precision.head" not in _stored(spec, ModelFolder(model, "0" * 16, made=False)), "it is packed with the rest"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 
+from twinlens.errors import BadInput
 from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, refuse_missing
 from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.model_folder import ModelFolder, stored_in
@@ -22,11 +23,12 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
 from twinlens.record.running import Running
+from twinlens.spec.model.header.safetensors import format_of_tensor
 from twinlens.spec.model.quantised import UNQUANTISED, contradicts, narrows_activations
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 
-_QUANTISED = "precision.detail"
+_QUANTISED, _HEAD = "precision.detail", "lm_head.weight"
 _CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}
 
 
@@ -137,7 +139,16 @@ def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
         return {}
     classes = ("weights", "activations") if narrows_activations(config) else ("weights",)
     kept, source = precision(name).classes("inference"), "quantization_config of the folder"
-    return {f"precision.{each}": declared(kept[each], source) for each in classes}
+    return {f"precision.{each}": declared(kept[each], source) for each in classes} | _head(folder.path)
+
+
+def _head(folder: Path) -> dict[str, Fact]:
+    """The format of an output head that was not quantised with the rest."""
+    try:
+        kept = format_of_tensor(sorted(folder.glob("*.safetensors")), _HEAD)
+    except BadInput as error:  # a server that can read it may serve it
+        return {"precision.head": unknown(str(error))}
+    return {"precision.head": observed(kept, f"{_HEAD} in the header of its file")} if kept else {}
 
 
 def _model(spec: RunSpec, given: Given) -> dict[str, Fact]:

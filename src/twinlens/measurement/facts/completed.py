@@ -44,7 +44,7 @@ def completed(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     # The driver's own word on a board goes before the framework's, which stands in where there is no NVML.
     record = record.merged({key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None})
     sheet = datasheet_of(record.value("accelerator.product"), spec.precision)
-    work = theory_of(spec) | predicted_bubble(spec) | facts.work
+    work = theory_of(spec, record.value("precision.head")) | predicted_bubble(spec) | facts.work
     ceilings = within_datasheet(facts.ceilings, sheet) | sheet
     memory = facts.memory | predicted_memory(spec)
     return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings, memory=memory)

@@ -40,17 +40,18 @@ _QUOTED_BY = {
 }
 
 
-def theory_of(spec: RunSpec) -> Estimates:
+def theory_of(spec: RunSpec, head: Any = None) -> Estimates:
     """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled".
 
-    Absent with the reason for a model of a server's that theory does not know; none where no model runs.
+    Absent with the reason for a model of a server's that theory does not know; none where no model runs. `head`: the
+    format of an output head that a quantised folder leaves wider.
     """
     if spec.lens == "collective":
         return {}
-    return work_of(spec, asked_model(spec))
+    return work_of(spec, asked_model(spec), head)
 
 
-def work_of(spec: RunSpec, ref: AnyModel) -> Estimates:
+def work_of(spec: RunSpec, ref: AnyModel, head: Any = None) -> Estimates:
     """The same for a model that is at hand, whatever its name in the spec."""
     shape, regime = ref.shape, spec.precision
     if shape is None:
@@ -64,7 +65,7 @@ def work_of(spec: RunSpec, ref: AnyModel) -> Estimates:
     if isinstance(spec.workload, TrainingWorkload):
         return work | _training(spec, spec.workload, shape, regime)
     assert isinstance(spec.workload, InferenceWorkload)
-    return work | _inference(spec, spec.workload, shape, regime)
+    return work | _inference(spec, spec.workload, shape, regime, head)
 
 
 def _unknown(spec: RunSpec, why: str) -> Estimates:
@@ -157,24 +158,26 @@ def _step(by_convention: dict[str, float], moved: float) -> Estimates:
     return work
 
 
-def _inference(spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, regime: Precision) -> Estimates:
+def _inference(
+    spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, regime: Precision, head: Any
+) -> Estimates:
     batch = spec.point.batch
     if not isinstance(shape, DecoderShape):
         return {"image_flop": _modelled(forward_flop_per_image(shape) * batch, FLOP, "forward pass of the batch")}
     if regime == AS_SERVED:
         return _of_unknown_formats(spec, workload, shape)
-    kept = widths(shape, regime)
-    bits, head, kv = kept.weight_bits, kept.head_bits, kept.kv_bytes
+    kept = widths(shape, regime, head)
+    bits, head_bits, kv = kept.weight_bits, kept.head_bits, kept.kv_bytes
     length, answer = workload.input_tokens.max, workload.output_tokens.max
     context = length + answer // 2
     return {
         "prefill_flop": _modelled(prefill_flop(shape, length) * batch, FLOP, "convention causal, longest prompt"),
         "prefill_bytes": _modelled(
-            prefill_bytes(shape, length, batch, bits, kv, head), BYTES, "weights once, KV written"
+            prefill_bytes(shape, length, batch, bits, kv, head_bits), BYTES, "weights once, KV written"
         ),
         "decode_flop": _modelled(decode_flop(shape, context) * batch, FLOP, f"one step at {context} tokens of context"),
         "decode_bytes": _modelled(
-            decode_step_bytes(shape, context, batch, bits, kv, head),
+            decode_step_bytes(shape, context, batch, bits, kv, head_bits),
             BYTES,
             f"weights and KV at {context} tokens of context",
         ),

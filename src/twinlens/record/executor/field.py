@@ -157,6 +157,7 @@ E2 M b = precision.weights             weights format
 E2 M b = precision.activations         activations format
 E2 M b = precision.accumulation        accumulation format
 E2 M i = precision.kv                  KV cache format
+E2 C i . precision.head                format in which a quantised folder keeps its output head
 E2 M t = precision.master              master weights format
 E2 M t = precision.gradients           gradients format
 E2 M t = precision.optimizer           optimizer state format

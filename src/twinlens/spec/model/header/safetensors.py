@@ -45,6 +45,16 @@ def read_safetensors(files: Iterable[Path]) -> StoredModel:
     return StoredModel(None if packed else whole, size, form, None, source)
 
 
+def format_of_tensor(files: Iterable[Path], name: str) -> str | None:
+    """The format of one tensor, as "bf16"; None where no file has it or it is of whole numbers. Raises as
+    `read_safetensors`."""
+    for path in files:
+        entry = _header(path)[0].get(name)
+        if entry is not None:
+            return _FORMATS.get(_entry(path, name, entry)[0])
+    return None
+
+
 def _tensors(path: Path) -> list[tuple[str, int]]:
     """Type and elements of each tensor of one file."""
     header, length, whole = _header(path)
