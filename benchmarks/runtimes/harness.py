@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import median_of
 from benchmarks.runtimes.specs import ANSWER, Play, loaded, one, runtime_of, spec_of
+from benchmarks.runtimes.spent import Spent
 from twinlens.executors.in_process.inputs import Prompts
 from twinlens.executors.in_process.lockstep import LockstepPlayer
 from twinlens.record.store import open_rows
@@ -31,24 +31,6 @@ ENGINES = {
     "onnxruntime-served": "int8-dynamic",
     "openvino-served": "int8-weight",
 }
-
-
-class Spent:
-    """Nanoseconds within the engine's calls so far, by `clock_ns`."""
-
-    def __init__(self, clock_ns: Callable[[], int]) -> None:
-        self.clock_ns, self.ns = clock_ns, 0
-
-    def timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        """The same call, added up."""
-
-        def added(*given: Any, **named: Any) -> Any:
-            begin_ns = self.clock_ns()
-            result = call(*given, **named)
-            self.ns += self.clock_ns() - begin_ns
-            return result
-
-        return added
 
 
 class Stand:

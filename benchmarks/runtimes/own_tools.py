@@ -46,7 +46,7 @@ def llama_bench(engine: Any, prompt: np.ndarray, tokens: int, clock_s: Clock) ->
 
     context = engine._context
     engine._empty()
-    engine._fill(prompt, 0, every=False)
+    engine._fill(prompt, every=False)
     llama_cpp.llama_decode(context, engine._batch)
     llama_cpp.llama_synchronize(context)
     rng = np.random.default_rng(0)

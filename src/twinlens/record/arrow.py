@@ -35,6 +35,11 @@ def make_first_array() -> None:
     pa.array(np.zeros(1))
 
 
+def batch_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows by field name as `RecordBatch.from_pylist` makes them, which takes three times as long for a few."""
+    return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct(schema)))
+
+
 class RowWriter:
     """Appends rows to one stream. A batch is written when it holds `most` rows or is older than a fifth of a second,
 
@@ -85,7 +90,7 @@ class RowWriter:
         pending, self._pending, self._flushed_s = self._pending, [], time.monotonic()
         if not pending:
             return
-        self._write(pa.RecordBatch.from_pylist(pending, schema=self._schema), self.count - len(pending))
+        self._write(batch_of(pending, self._schema), self.count - len(pending))
 
     def _write(self, batch: pa.RecordBatch, kept: int) -> None:
         self._put([*self._head, batch.serialize()], kept, kept + len(batch))

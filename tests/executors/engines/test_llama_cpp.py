@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.runtimes.own_tools import llama_bench
 
 from material import inference, quiet, spec_of
 from twinlens.executors.in_process.engine_server import export_of
@@ -70,6 +72,20 @@ def test_fp32_is_fp32_to_the_last_product_and_a_file_holds_every_type_written_he
     assert compared["kl_nats"].value < 1e-7
     assert abs(compared["perplexity_change"].value) < 1e-6
     assert facts.executor.value("serving.attention").startswith("not fused")
+
+
+def test_the_loop_of_llama_bench_runs_on_the_model_that_an_executor_has_loaded() -> None:
+    from twinlens.executors.llama_cpp.decoder import RUNTIME, LlamaDecoder
+
+    spec = spec_of(inference("llama-cpp-engine"))
+    made = LlamaDecoder(export_of(RUNTIME, spec, spec.model.known(), quiet).path, spec, spec.model.known(), 1)
+    try:
+        prompt = np.random.default_rng(1).integers(0, 200, (1, 5))
+        assert llama_bench(made, prompt, 4, time.monotonic) > 0
+        stamped = made.answer(prompt, 4)[1]
+        assert len(stamped) == 4, "what the loop left in the cache is in nobody's way"
+    finally:
+        made.close()
 
 
 def test_tokens_given_one_by_one_continue_the_text_as_if_it_were_read_at_once() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from twinlens.executors.openai.request_writer import EndpointConfig
+from twinlens.record.arrow import batch_of
 from twinlens.record.client import Calibration, ClientRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.plan import Plan
@@ -98,7 +99,7 @@ def packed(rows: list[Request]) -> bytes:
             batch = [
                 {name: getattr(row, name) for name in REQUEST_SCHEMA.names} for row in rows[begin : begin + _AT_ONCE]
             ]
-            stream.write_batch(pa.RecordBatch.from_pylist(batch, schema=REQUEST_SCHEMA))
+            stream.write_batch(batch_of(batch, REQUEST_SCHEMA))
     return bytes(sink.getvalue())
 
 
