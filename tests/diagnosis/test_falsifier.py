@@ -165,6 +165,7 @@ def test_the_rate_is_that_of_the_phase_the_verdict_is_about() -> None:
     assert metric_of(COMPUTE, ("training_tokens_per_s",)) == "training_tokens_per_s"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("per_request_s", "ruling"), [(0.0001, "confirmed"), (0.008, "refuted")])
 def test_on_a_machine_of_known_laws_the_ruling_is_the_law(per_request_s: float, ruling: str, tmp_path: Path) -> None:
     """A decode step takes 8 ms whatever its batch: fixed costs, ×2. Or 8 ms for each request of it: ×1."""
@@ -184,6 +185,7 @@ def test_on_a_machine_of_known_laws_the_ruling_is_the_law(per_request_s: float, 
     assert finding.numbers["ruling"] in sentence_of(finding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("per_token_s", "ruling"), [(0.0, "confirmed"), (0.002, "refuted")])
 def test_prefill_is_tried_by_its_own_rate(per_token_s: float, ruling: str, tmp_path: Path) -> None:
     """A prefill takes 12 ms whatever its prompts: ×2. Or 2 ms for each token of them: ×1."""
@@ -199,6 +201,7 @@ def test_prefill_is_tried_by_its_own_rate(per_token_s: float, ruling: str, tmp_p
     assert (finding.evidence["ratio"].value > 1.5) is (ruling == "confirmed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("per_request_s", "ruling"), [(0.0, "confirmed"), (0.008, "refuted")])
 def test_a_server_under_open_load_is_tried_in_a_closed_loop(per_request_s: float, ruling: str, tmp_path: Path) -> None:
     laws = {"pace": 1, "a_s": 0.002, "b_s": 0.0, "c_s": 0.008, "d_s": per_request_s}

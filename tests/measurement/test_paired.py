@@ -171,6 +171,7 @@ def test_a_killed_point_ends_the_repeat_and_nothing_is_lost(tmp_path: Path) -> N
     assert not [pid for run in find_runs(tmp_path) for pid in [run_json(run)["pid"]] if psutil.pid_exists(pid)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_study_that_ends_takes_all_points_along_and_keeps_their_rows(tmp_path: Path, number: signal.Signals) -> None:
     process = begun(tmp_path, paired(**LONG))
@@ -183,6 +184,7 @@ def test_a_study_that_ends_takes_all_points_along_and_keeps_their_rows(tmp_path:
     assert all(run.table.num_rows for run in found)
 
 
+@pytest.mark.slow
 def test_a_repeat_that_was_interrupted_is_measured_again_whole(tmp_path: Path) -> None:
     study = study_of(paired(repeats=2))
 
