@@ -17,7 +17,7 @@ class Due:
         return (self.left.pop(0),) if self.left else ()
 
     def next_due_ns(self) -> int | None:
-        return None
+        return 0 if self.left else None
 
     def done(self, row: Request) -> None:
         self.ended.append(row.group)

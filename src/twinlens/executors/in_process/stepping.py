@@ -16,18 +16,14 @@ from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A request that the engine has: its handle must live as long as its answer is waited for. `stamps`: ns since the
-    first schedule began, one per token."""
+    """A request that the engine has: its handle must live as long as its answer is waited for. `left`: tokens that it
+    still waits for. `stamps`: ns since the first schedule began, one per token."""
 
     scheduled: ScheduledRequest
     handle: Any
     sent_ns: int
+    left: int
     stamps: list[int] = field(default_factory=list)
-
-    @property
-    def left(self) -> int:
-        """Tokens that it still waits for."""
-        return self.scheduled.output_tokens - len(self.stamps)
 
 
 Gained = tuple[Running, int, bool]
@@ -38,7 +34,8 @@ class Stepper:
     """Plays schedules; times count from the first call.
 
     `begin`: gives the engine a request (its handle). `step`: one step of the engine for all that run. What is done
-    here between two steps is the harness's own and follows a step that has emptied the caches: few calls.
+    here between two steps is the harness's own, after a step that has emptied the caches: few calls, and the
+    schedule is asked only when it may have something.
     """
 
     def __init__(self, begin: Callable[[ScheduledRequest], Any], step: Callable[[list[Running]], list[Gained]]) -> None:
@@ -52,24 +49,34 @@ class Stepper:
             self._origin_ns = now_ns()
         origin_ns = self._origin_ns
         running: list[Running] = []
+        due_ns: int | None = 0
         while True:
-            for scheduled in schedule.due(now_ns() - origin_ns):
-                sent_ns = now_ns() - origin_ns
-                running.append(Running(scheduled, self._begin(scheduled), sent_ns))
+            if due_ns is not None and due_ns <= now_ns() - origin_ns:
+                for scheduled in schedule.due(now_ns() - origin_ns):
+                    sent_ns = now_ns() - origin_ns
+                    running.append(Running(scheduled, self._begin(scheduled), sent_ns, scheduled.output_tokens))
+                due_ns = schedule.next_due_ns()
             if running:
-                gained = self._step(running)
-                stamp_ns = now_ns() - origin_ns
-                for one, tokens, is_ended in gained:
-                    one.stamps += [stamp_ns] * tokens
-                    if is_ended:
-                        running.remove(one)
-                        row = row_of(one, stamp_ns)
-                        rows(row)
-                        schedule.done(row)
-            elif (due_ns := schedule.next_due_ns()) is not None:
+                if self._stepped(running, rows, schedule, origin_ns):
+                    due_ns = schedule.next_due_ns()
+            elif due_ns is not None:
                 MonotonicClock().sleep_until_ns(origin_ns + due_ns)
             else:
                 return
+
+    def _stepped(self, running: list[Running], rows: TakesRow, schedule: Schedule, origin_ns: int) -> bool:
+        """Do one step, and say whether a request ended in it; those are taken out of `running`."""
+        gained, has_ended = self._step(running), False
+        now_ns = time.monotonic_ns() - origin_ns
+        for one, tokens, is_ended in gained:
+            one.stamps += (now_ns,) * tokens
+            one.left -= tokens
+            if is_ended:
+                running.remove(one)
+                row, has_ended = row_of(one, now_ns), True
+                rows(row)
+                schedule.done(row)
+        return has_ended
 
 
 def row_of(one: Running, now_ns: int) -> Request:
