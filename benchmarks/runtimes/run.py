@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from benchmarks.finding import Finding
 from benchmarks.runtimes import decoders, harness, images, training
+from benchmarks.runtimes.specs import ANSWER
 from benchmarks.setup import in_fresh_process
 
 PARTS = ("decode", "images", "harness", "training")
@@ -31,6 +32,7 @@ def arguments() -> argparse.ArgumentParser:
         "--seconds", type=float, default=20, help="how long one case takes turns; twelve groups at least"
     )
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--answer", type=int, default=ANSWER, help="tokens of a request of `harness`")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--ranks", type=int, default=1, help="of training, and sequences a step; torch has one process")
     parser.add_argument("--deepspeed-python", default="", help="the Python that has DeepSpeed and Twinlens")

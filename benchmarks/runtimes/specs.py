@@ -17,9 +17,9 @@ _QUICK = {"ceilings": False, "extend": 0, "duration_s": 1e-9, "min_rows": 1, "re
 Play = Callable[[Any, Callable[[Request], None]], None]
 
 
-def spec_of(engine: str, model: str, precision: str, threads: int) -> RunSpec:
-    """Batch 1, a prompt of 64 tokens and an answer of 32; for images batch 1."""
-    lengths = {"input_tokens": _fixed(PROMPT), "output_tokens": _fixed(ANSWER)}
+def spec_of(engine: str, model: str, precision: str, threads: int, answer: int = ANSWER) -> RunSpec:
+    """Batch 1 and a prompt of 64 tokens; for images batch 1."""
+    lengths = {"input_tokens": _fixed(PROMPT), "output_tokens": _fixed(answer)}
     data = {"data": {"kind": "images"}} if model.startswith(("resnet", "vit")) else {}
     workload = {"kind": "inference", "model": model, "fidelity_prompts": 0, **lengths, **data}
     return _parsed({"kind": engine, "threads": threads}, workload, {"precision": precision})
@@ -60,10 +60,10 @@ def loaded(runtime: Any, spec: RunSpec) -> tuple[Any, Any]:
     return export, runtime.load(export.path, spec, spec.model.known(), spec.executor.threads)
 
 
-def one(play: Play) -> Request:
+def one(play: Play, answer: int = ANSWER) -> Request:
     """The row of one request."""
     rows: list[Request] = []
-    lengths = Fixed(value=PROMPT), Fixed(value=ANSWER)
+    lengths = Fixed(value=PROMPT), Fixed(value=answer)
     play(LockstepLoop(1, *lengths, until_ns=0, min_requests=1, seed=0), rows.append)
     return rows[0]
 
