@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import BITS, Precision
@@ -18,7 +17,7 @@ class Widths:
     kv_bytes: float
 
 
-def widths(shape: DecoderShape, regime: Precision, head: Any = None) -> Widths:
+def widths(shape: DecoderShape, regime: Precision, head: str | None = None) -> Widths:
     """The widths of one precision in inference. Raises BadInput (TL203) for a precision of training only.
 
     A head tied to the embedding stays in 16 bits (executors/torch/model/quantize.py); torch's dynamic int8 makes a copy

@@ -40,7 +40,7 @@ _QUOTED_BY = {
 }
 
 
-def theory_of(spec: RunSpec, head: Any = None) -> Estimates:
+def theory_of(spec: RunSpec, head: str | None = None) -> Estimates:
     """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled".
 
     Absent with the reason for a model of a server's that theory does not know; none where no model runs. `head`: the
@@ -51,7 +51,7 @@ def theory_of(spec: RunSpec, head: Any = None) -> Estimates:
     return work_of(spec, asked_model(spec), head)
 
 
-def work_of(spec: RunSpec, ref: AnyModel, head: Any = None) -> Estimates:
+def work_of(spec: RunSpec, ref: AnyModel, head: str | None = None) -> Estimates:
     """The same for a model that is at hand, whatever its name in the spec."""
     shape, regime = ref.shape, spec.precision
     if shape is None:
@@ -159,7 +159,7 @@ def _step(by_convention: dict[str, float], moved: float) -> Estimates:
 
 
 def _inference(
-    spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, regime: Precision, head: Any
+    spec: RunSpec, workload: InferenceWorkload, shape: ModelShape, regime: Precision, head: str | None
 ) -> Estimates:
     batch = spec.point.batch
     if not isinstance(shape, DecoderShape):
