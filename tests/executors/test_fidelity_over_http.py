@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from logprob_samples import HALF, QUARTER, TABLES, choice
 
 from material import inference, quiet, spec_of
 from plain_server import Answer as Sent
@@ -17,18 +17,6 @@ from twinlens.errors import BadInput
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
 from twinlens.record.executor.facts import Compared, Facts
-
-HALF, QUARTER = math.log(0.5), math.log(0.25)
-IDS = (7, 1, 2)
-TABLES: list[Any] = [
-    None,
-    {"1": {"logprob": HALF, "rank": 1}, "2": {"logprob": QUARTER}},
-    {"1": {"logprob": HALF}, "2": {"logprob": QUARTER}},
-]
-
-
-def choice(tables: list[Any] | None = None) -> dict[str, Any]:
-    return {"text": "", "prompt_logprobs": TABLES if tables is None else tables, "prompt_token_ids": list(IDS)}
 
 
 def scoring(places: list[Any]) -> Any:

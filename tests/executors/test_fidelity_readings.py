@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+from logprob_samples import HALF, IDS, QUARTER, TABLES, choice
 
 from twinlens.executors.fidelity.answer import Answer, from_completion, from_pieces
 from twinlens.executors.fidelity.distance import of_answers, of_scored
@@ -14,18 +15,6 @@ from twinlens.executors.fidelity.sglang import from_input_logprobs
 from twinlens.record.executor.facts import Compared, FidelityRow
 from twinlens.spec.protocol import Tolerance
 from twinlens.stats.metrics.fidelity import fidelity, fidelity_gate
-
-HALF, QUARTER = math.log(0.5), math.log(0.25)
-IDS = (7, 1, 2)
-TABLES: list[Any] = [
-    None,
-    {"1": {"logprob": HALF, "rank": 1}, "2": {"logprob": QUARTER}},
-    {"1": {"logprob": HALF}, "2": {"logprob": QUARTER}},
-]
-
-
-def choice(tables: list[Any] | None = None) -> dict[str, Any]:
-    return {"text": "", "prompt_logprobs": TABLES if tables is None else tables, "prompt_token_ids": list(IDS)}
 
 
 def test_prompt_logprobs_of_vllm_are_read_by_token_id() -> None:
