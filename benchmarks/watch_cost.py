@@ -132,7 +132,7 @@ def _taken(model: Any, loss: Loss, batch: torch.Tensor, steps: int, seconds: flo
         hooks.put_back()
         sampler = loop.telemetry_cost().value
     assert sampler is not None
-    return turns, Aside(written.ns / 1e9 / max(1, loop.log.steps), sampler)
+    return turns, Aside(written.ns / 1e9 / loop.log.steps, sampler)
 
 
 class _Hooks:
