@@ -100,7 +100,7 @@ def test_a_real_vllm_serves_what_gptq_made_of_a_folder(tmp_path: Path, monkeypat
     assert word == "quantised by compressed-tensors"
     assert kernel.endswith("Kernel"), "the log names the kernel of linear layers"
     assert executor.value("precision.weights") == "int4"
-    assert executor.value("precision.head") in ("fp32", "bf16", "fp16"), "the output layer is not quantised with the rest"
+    assert executor.value("precision.head") in ("fp32", "bf16", "fp16"), "it is not quantised with the rest"
     assert executor.value("precision.calibration") == prompts_said(run.spec)
     assert "GPTQ" in executor.value("precision.method")
     assert "llmcompressor" in executor.value("precision.method")
