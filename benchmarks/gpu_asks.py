@@ -35,8 +35,8 @@ def machine(folder: Path) -> Answer:
 
     from twinlens.executors.torch.device import choose_device, why_no_gpu
     from twinlens.measurement.machine.host import capture_host
-    from twinlens.measurement.machine.nvidia import open_gpus
     from twinlens.spec.asked_device import AskedDevice
+    from twinlens.system.nvml import open_gpus
 
     why = why_no_gpu() or (None if torch.cuda.is_available() else "torch sees no CUDA device")
     chosen = str(choose_device(AskedDevice("auto")))
@@ -81,7 +81,7 @@ def gpm(folder: Path) -> Answer:
     import torch
 
     from twinlens.measurement.machine.gpm import open_gpm
-    from twinlens.measurement.machine.nvidia import open_gpus
+    from twinlens.system.nvml import open_gpus
 
     gpus, why = open_gpus([f"GPU-{torch.cuda.get_device_properties(0).uuid}"])
     counters = open_gpm(gpus[0]) if gpus else None
@@ -218,8 +218,8 @@ def second_gpu(folder: Path) -> Answer:
     from twinlens.executors.torch.ceiling.bandwidth import read_bytes_per_s
     from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s
     from twinlens.executors.torch.device import choose_device
-    from twinlens.measurement.machine.nvidia import open_gpus
     from twinlens.spec.asked_device import asked_device
+    from twinlens.system.nvml import open_gpus
 
     count = torch.cuda.device_count()
     if count < 2:

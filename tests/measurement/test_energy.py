@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.measurement.machine.energy import GpuMeter, Meters, energy_facts, open_meters
-from twinlens.measurement.machine.nvidia import Gpu
 from twinlens.measurement.machine.rapl import open_rapl
+from twinlens.system.nvml import Gpu
 
 RANGE_UJ = 262_143_328_850
 

@@ -18,7 +18,7 @@ from twinlens.measurement.facts.predicted_work import datasheet_of
 from twinlens.measurement.machine.contention import foreign_processes, tenancy_facts
 from twinlens.measurement.machine.energy import amd_meters, energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
-from twinlens.measurement.machine.nvidia import board_of, gpus_of
+from twinlens.measurement.machine.nvidia import board_of
 from twinlens.measurement.machine.nvidia_facts import gpu_facts
 from twinlens.measurement.preflight.idle_gpu import refuse_unusable_gpu, torch_cuda, why_unusable
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
@@ -26,6 +26,7 @@ from twinlens.measurement.server.shared import boards_of
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.spec.asked_device import asked_device
 from twinlens.spec.precision import precision
+from twinlens.system.nvml import gpus_of
 
 A100, H100, GT = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA T400"
 

@@ -10,9 +10,9 @@ import pytest
 
 from twinlens.api.studies import check, measure
 from twinlens.errors import BadInput
-from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.preflight.idle_gpu import torch_cuda
 from twinlens.spec.load import parse
+from twinlens.system.nvml import open_gpus
 
 TRAINING: dict[str, Any] = {"kind": "training", "model": "tiny", "global_batch": 4, "seq_len": 32}
 HUGE = TRAINING | {"model": "llama-3.1-405b"}

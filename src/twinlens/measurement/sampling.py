@@ -8,7 +8,6 @@ from pathlib import Path
 
 from twinlens.executors.registry import capabilities
 from twinlens.measurement.machine.energy import open_meters
-from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.server.dcgm import Dcgm
 from twinlens.measurement.server.here import Here, server_here
@@ -16,6 +15,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.running import Running
 from twinlens.record.store import open_telemetry
 from twinlens.spec.study import RunSpec
+from twinlens.system.nvml import open_gpus
 
 
 @contextlib.contextmanager

@@ -12,7 +12,6 @@ import psutil
 from twinlens.errors import TwinlensError
 from twinlens.executors.registry import executor, executor_names, lenses_of
 from twinlens.measurement.facts.model import asked_model
-from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.measurement.server.shared import uses_cuda
 from twinlens.record.estimate import Estimate
@@ -20,6 +19,7 @@ from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.running import Running
 from twinlens.spec.precision import AS_SERVED
 from twinlens.spec.study import RunSpec
+from twinlens.system.nvml import open_gpus
 from twinlens.system.processes import tree
 from twinlens.units import BYTES_PER_S
 

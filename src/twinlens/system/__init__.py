@@ -1,1 +1,1 @@
-"""The operating system: signals, threads of numpy, the home folder."""
+"""The operating system and its drivers: signals, threads of numpy, the home folder, GPUs through NVML."""

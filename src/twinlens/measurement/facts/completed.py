@@ -11,13 +11,13 @@ from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of,
 from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
-from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.software import software_facts
 from twinlens.measurement.server.shared import stack_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.running import Running
 from twinlens.spec.study import RunSpec
+from twinlens.system.nvml import open_gpus
 from twinlens.system.processes import tree
 
 _BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")

@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 
-from twinlens.measurement.machine.nvidia import Gpu
 from twinlens.record.executor.record import Fact, observed, unknown
+from twinlens.system.nvml import Gpu
 
 FOREIGN_LIMIT = 0.05
 """Processor use by others above which co-tenants count as seen; below it are kernel and idle daemons."""

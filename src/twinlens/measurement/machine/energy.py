@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from twinlens.measurement.machine.nvidia import Gpu, open_gpus
 from twinlens.measurement.machine.rapl import open_rapl
 from twinlens.record.executor.record import Fact, observed
+from twinlens.system.nvml import Gpu, open_gpus
 
 NVML_PERIOD_S = 0.1  # the counter moves every 10 to 100 ms by board; the slowest is assumed
 _SCOPE_NAMES = {"gpu": "gpu board", "package": "processor package"}

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from twinlens.measurement.machine.nvidia import Gpu
+from twinlens.system.nvml import Gpu
 
 LEAST_INTERVAL_NS = 100_000_000
 """Between two samples, after NVML's own documentation of nvmlGpmMetricsGet: its counters are refreshed that often."""

@@ -17,9 +17,9 @@ import psutil
 from twinlens.measurement.machine.container import cgroup_limits, container_facts, virtualisation_fact
 from twinlens.measurement.machine.contention import tenancy_facts
 from twinlens.measurement.machine.kernel_file import cpuinfo, fact_of, sysctl, text_of
-from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.nvidia_facts import gpu_facts
 from twinlens.record.executor.record import Fact, observed, unknown
+from twinlens.system.nvml import open_gpus
 
 # What low-precision arithmetic runs on: x86 names, then Arm names.
 ISA = (

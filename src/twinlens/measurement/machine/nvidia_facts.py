@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from twinlens.measurement.machine.nvidia import Gpu
 from twinlens.record.executor.record import Fact, observed, unknown
+from twinlens.system.nvml import Gpu
 
 _ARCHITECTURES = {5: "Volta", 6: "Turing", 7: "Ampere", 8: "Ada", 9: "Hopper", 10: "Blackwell"}  # nvml.h
 

@@ -12,10 +12,10 @@ from twinlens.executors.registry import executor, executor_names, lenses_of
 from twinlens.measurement.machine.collectives import CollectiveProbe, probe_collectives
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
-from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.software import software_facts
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import Completeness, ExecutorRecord, Fact
+from twinlens.system.nvml import open_gpus
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from twinlens.clock import Clock, MonotonicClock
 from twinlens.measurement.machine.contention import CpuReading, read_cpu, shares
 from twinlens.measurement.machine.energy import Meters
 from twinlens.measurement.machine.gpm import Gpm, open_gpm
-from twinlens.measurement.machine.nvidia import Gpu
 from twinlens.measurement.machine.pressure import Pressure
 from twinlens.record.estimate import Estimate
 from twinlens.record.sample.telemetry import Sample
+from twinlens.system.nvml import Gpu
 from twinlens.units import RATIO
 
 Sink = Callable[[list[dict[str, Any]]], None]

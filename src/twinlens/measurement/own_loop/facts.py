@@ -11,7 +11,6 @@ from twinlens.measurement.facts.predicted_work import datasheet_of, work_of
 from twinlens.measurement.facts.provenance import facts_of_model, said_by_tool
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
-from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.software import software_facts
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
@@ -21,6 +20,7 @@ from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.config import knows, shape_from_config
 from twinlens.spec.precision import AS_FOUND
 from twinlens.spec.study import RunSpec
+from twinlens.system.nvml import open_gpus
 from twinlens.theory.flop import parameters
 from twinlens.units import BYTES, COUNT
 

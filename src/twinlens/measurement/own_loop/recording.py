@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from twinlens.measurement.machine.energy import open_meters
-from twinlens.measurement.machine.nvidia import open_gpus
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.record.executor.facts import Facts
 from twinlens.record.run import State
@@ -16,6 +15,7 @@ from twinlens.record.step import Marks, step_table
 from twinlens.record.store import create_run, end_run, open_rows, open_telemetry, update_run
 from twinlens.spec.study import RunSpec
 from twinlens.system.home_folder import as_tilde
+from twinlens.system.nvml import open_gpus
 
 _MOST_SHARE = 0.002
 """Of a processor, for telemetry: the loop is somebody's own, and of its time watching may take 1 % altogether."""

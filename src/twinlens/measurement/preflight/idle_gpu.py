@@ -11,9 +11,10 @@ from pathlib import Path
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import MASK, visible_gpus
 from twinlens.executors.registry import capabilities
-from twinlens.measurement.machine.nvidia import Gpu, board_of, open_gpus
+from twinlens.measurement.machine.nvidia import board_of
 from twinlens.spec.asked_device import AskedDevice
 from twinlens.spec.study import RunSpec
+from twinlens.system.nvml import Gpu, open_gpus
 
 _DRIVERS = {
     11: "450.80",

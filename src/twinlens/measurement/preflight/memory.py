@@ -11,7 +11,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.registry import capabilities, executor, launches
 from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.predicted_memory import memory_of_rank
-from twinlens.measurement.machine.nvidia import board_of, open_gpus
+from twinlens.measurement.machine.nvidia import board_of
 from twinlens.measurement.preflight.idle_gpu import uses_gpu
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.reference import ModelShape
@@ -19,6 +19,7 @@ from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.system.nvml import open_gpus
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
 from twinlens.theory.parameter import parameters
 from twinlens.theory.tuned import tuned

@@ -14,12 +14,12 @@ from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.replicas import replicas_of
 from twinlens.executors.protocol import Exchanger, Launched, Launcher, Server, Trainer
 from twinlens.executors.registry import launcher
-from twinlens.measurement.machine.nvidia import Gpu, open_gpus
 from twinlens.measurement.machine.software import loaded_libraries, performance_environment
 from twinlens.record.executor.record import Fact, declared, observed, unknown
 from twinlens.record.running import Running
 from twinlens.record.store import update_run
 from twinlens.spec.study import RunSpec
+from twinlens.system.nvml import Gpu, open_gpus
 from twinlens.system.processes import is_alive, tree
 
 Phrase = Callable[[str], None]
