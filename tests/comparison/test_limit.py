@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import t as student
 from sides import side
 
 from twinlens.comparison.limit import Limit, failures, limit_of
@@ -50,7 +54,11 @@ def judged(b: tuple[float, ...], change: float, **parts: Any) -> list[str]:
         ((1.01, 1.02, 1.03), 0.05, []),  # 1.02 (1.00 to 1.04) is not shown to be, and 5 % would have shown
         ((0.79, 0.80, 0.81), 0.05, []),  # better is no failure
         ((0.79, 0.80, 0.81), -0.05, ["limit-passed"]),
-        ((0.7, 1.0, 1.3), 0.05, ["limit-unjudged"]),  # half the interval hides 5 %
+        ((0.7, 1.0, 1.3), 0.05, ["limit-unjudged"]),  # 1.05 lies in the interval
+        ((1.9, 2.1, 2.3), -0.03, []),  # 2.1 (1.6 to 2.6) is wide and all of it is safe
+        ((0.4, 0.5, 0.6), 0.05, []),  # so is a latency of a half, with a limit on more of it
+        ((0.89, 0.92, 0.95), -0.05, ["limit-unjudged"]),  # 0.92 (0.84 to 1.00) is on both sides of 0.95
+        ((1.02, 1.03, 1.04), 0.05, ["limit-unjudged"]),  # 1.03 (1.01 to 1.055) is not shown to be below 1.05
         ((1.2,), 0.05, ["limit-unjudged"]),  # one run has no interval
     ],
 )
@@ -58,6 +66,38 @@ def test_a_limit_is_passed_only_where_the_whole_interval_is_beyond_it(
     b: tuple[float, ...], change: float, codes: list[str]
 ) -> None:
     assert judged(b, change) == codes
+
+
+@given(st.tuples(*[st.floats(0.3, 3.0)] * 3), st.sampled_from([-0.2, -0.05, 0.05, 0.3]))
+def test_a_limit_is_passed_kept_or_undecided_by_where_the_interval_lies(b: tuple[float, ...], change: float) -> None:
+    found = compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), side("b", {TTFT: b}))
+    ratio, at = found.effects[0].ratio, 1 + change
+    if ratio.low is None or ratio.high is None:
+        return
+    beyond, within = (ratio.low > at, ratio.high <= at) if change > 0 else (ratio.high < at, ratio.low >= at)
+    expected = "limit-passed" if beyond else None if within else "limit-unjudged"
+    assert judged(b, change) == ([expected] if expected else [])
+
+
+def test_an_undecided_limit_says_how_many_runs_would_decide_it() -> None:
+    found = compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), side("b", {TTFT: (1.0, 1.03, 1.06)}))
+    (finding,) = failures([found], [Limit(TTFT, 0.05)])
+    told = sentence_of(finding)
+    assert told.startswith("Undecided: TTFT p99 of b is 1.03×")
+    needed = finding.numbers["needed"]
+    assert f"About {needed} runs a side would decide it (now 3)" in told
+    # half the interval at n runs a side goes with t(2n - 2) / sqrt(n): 8 runs decide, 7 do not
+    ratio = found.effects[0].ratio
+    half, distance = np.log((ratio.high or 0) / (ratio.value or 1)), np.log(1.05 / (ratio.value or 1))
+    width = [student.ppf(0.975, 2 * n - 2) / n**0.5 for n in (3, needed - 1, needed)]
+    assert half * width[2] / width[0] < distance <= half * width[1] / width[0]
+
+
+def test_runs_beyond_reason_are_not_promised() -> None:
+    found = compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), side("b", {TTFT: (0.999, 1.05, 1.099)}))
+    (finding,) = failures([found], [Limit(TTFT, 0.05)])
+    assert finding.numbers["needed"] is None
+    assert "more runs would not decide it" in sentence_of(finding)
 
 
 def test_what_may_not_be_compared_is_no_pass() -> None:

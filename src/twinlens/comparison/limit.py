@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,14 @@ from twinlens.comparison.metric_name import is_same, one_metric
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison
 from twinlens.errors import BadInput
+from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.metrics.definition import METRICS
 
 _FORM = re.compile(r"^\s*(?P<metric>.+?)\s*(?P<sign>[+\-−])\s*(?P<percent>\d+(?:\.\d+)?)\s*%\s*$")
+_MOST_TIMES = 20
+"""Above this a limit is where the ratio is, for all that anybody will measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +47,9 @@ def failures(
 ) -> Iterator[Finding]:
     """A finding for each limit that a comparison does not keep, and for each that cannot be judged.
 
-    `limit-passed`: the whole interval of the ratio lies beyond the limit. `limit-unjudged`: there is no ratio with an
-    interval, or one so wide that a change of the size of the limit would hide in it: that is no pass. Nor is a point of
-    the baseline that no comparison has: `missed`, see `Pairs`. A limit on a metric of one lens is held against runs of
-    that lens, where there are any.
+    `limit-passed`: the whole interval of the ratio lies beyond the limit. `limit-unjudged`: the limit lies inside the
+    interval, or there is none: that is no pass. Nor is a point of the baseline that no comparison has: `missed`, see
+    `Pairs`. A limit on a metric of one lens is held against runs of that lens, where there are any.
     """
     lenses = {each.a.lens for each in comparisons} | {side.lens for side, _ in missed}
     for comparison in comparisons:
@@ -86,8 +90,31 @@ def _judged(comparison: Comparison, limit: Limit, effect: Effect | None) -> Iter
         yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers)
         return
     low, high, at = effect.ratio.low, effect.ratio.high, 1 + limit.change
+    beyond, within = (low > at, high <= at) if limit.change > 0 else (high < at, low >= at)
     evidence = {"ratio": effect.ratio}
-    if (low > at) if limit.change > 0 else (high < at):
+    if beyond:
         yield Finding("limit-passed", "disqualifies", limit.metric, numbers, evidence)
-    elif (high - low) / 2 > abs(limit.change):
-        yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers | {"hidden": (high - low) / 2}, evidence)
+    elif not within:
+        runs = min(len(side.group.runs) for side in (comparison.a, comparison.b))
+        undecided = {"runs": runs, "needed": runs_needed(effect.ratio, at, runs)}
+        yield Finding("limit-unjudged", "disqualifies", limit.metric, numbers | undecided, evidence)
+
+
+def runs_needed(ratio: Estimate, at: float, runs: int) -> int | None:
+    """How many runs a side would part a ratio from `at`, if its value and their scatter stay: `runs` did not.
+
+    The half of the interval on the side of `at` shrinks as Student's t over the root of the number. None where it would
+    take more than `_MOST_TIMES` as many, so that more of them are no way to decide.
+    """
+    value, low, high = ratio.value, ratio.low, ratio.high
+    if value is None or low is None or high is None or min(value, low, at) <= 0 or runs < 2:
+        return None
+    half, distance = math.log(high / value if at > value else value / low), abs(math.log(at / value))
+
+    def width(count: int) -> float:
+        return t_quantile(0.95, 2 * count - 2) / math.sqrt(count)
+
+    enough = (
+        count for count in range(runs + 1, _MOST_TIMES * runs + 1) if half * width(count) < distance * width(runs)
+    )
+    return next(enough, None)

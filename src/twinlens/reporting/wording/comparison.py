@@ -83,6 +83,17 @@ def _limit_passed(finding: Finding) -> str:
     return f"{whose} is {size} that of the baseline, beyond the limit of {_change(limit)}."
 
 
+def _undecided(finding: Finding, limit: float, name: str) -> str:
+    ratio, needed, runs = finding.evidence["ratio"], finding.numbers.get("needed"), number(finding, "runs")
+    where = (
+        f"{subject_of(finding)} of {clean(name, 60)} is {factor(ratio)} ({factor_bounds(ratio)}) that of the baseline, "
+        f"and the limit of {_change(limit)} lies in that interval."
+    )
+    if needed is None:
+        return f"{where} The ratio is so close to the limit that more runs would not decide it."
+    return f"{where} About {needed} runs a side would decide it (now {runs}), if the ratio stays."
+
+
 def _limit_unjudged(finding: Finding) -> str:
     limit, name = numbers(finding, "limit", "name")
     if finding.numbers.get("missing"):
@@ -92,8 +103,9 @@ def _limit_unjudged(finding: Finding) -> str:
             f"Whether {subject_of(finding)} of {clean(name, 60)} keeps the limit of {_change(limit)} cannot be said: "
             f"it is a point of the baseline, and {where}."
         )
-    hidden = finding.numbers.get("hidden")
-    why = finding.numbers.get("reason") if hidden is None else f"a change of {percent(hidden)} would hide in these runs"
+    if "needed" in finding.numbers:
+        return f"Undecided: {_undecided(finding, limit, name)}"
+    why = finding.numbers.get("reason")
     if lens := finding.numbers.get("of_lens"):
         names = ", ".join(clean(each, 60) for each in finding.numbers.get("namesakes", ()))
         why = f"it is a metric of {lens}, and these runs are not" + (f"; ask for {names}" if names else "")
