@@ -268,3 +268,20 @@ def test_a_point_is_chosen_by_what_a_sweep_changes_in_the_workload(tmp_path: Pat
         told = call(f"{folder}@{name}=4", f"{folder}@{name}=8")
         assert told.exit_code in (0, 1), told.stderr
         assert "global batch 4 → 8" in " ".join(told.stdout.split())
+
+
+def test_a_history_goes_on_over_an_update_of_the_machine_and_names_it(tmp_path: Path) -> None:
+    """A new kernel, or a new image each night, is the same machine, with another stack."""
+    asked = training("fake", protocol={"repeats": 1} | for_rows(60))
+    for night in range(2):
+        folder = measure_study(study_of(asked), tmp_path / f"night-{night}").folder
+        (run,) = folder.glob("*/run.json")
+        data = json.loads(run.read_text())
+        facts = data["facts"]["executor"]
+        for field, value in (("host.kernel", f"6.{night}"), ("host.container_digest", f"sha256:{night}")):
+            facts[field] = {"value": value, "capture": "observed", "source": "a test"}
+        run.write_text(json.dumps(data))
+        (run.parent / "summary.json").unlink()
+    (found,) = tl.history(tmp_path)
+    assert len(found.entries) == 2
+    assert {"host.kernel", "host.container_digest"} <= {edit.difference.field for edit in found.quiet}

@@ -14,9 +14,15 @@ from twinlens.spec.point import Point
 from twinlens.spec.precision import AS_SERVED
 from twinlens.stats.summary.group import Machine
 
-# What is of the machine, by the groups of `record/executor/field.py`: accelerator, host and links. How many of its
-# processors a run may use is its stack's: a server on one of two is on the same machine.
-_HARDWARE, _GIVEN = "AB", ("host.cpu.usable_threads", "host.cgroup.cpu_limit", "accelerator.count")
+# What is of the machine, by the groups of `record/executor/field.py`: accelerator, host and links. What an update, a
+# setting or a container changes on it is its stack's: the same machine has another kernel tomorrow, and a server on one
+# of two processors is on the same machine.
+_HARDWARE = "AB"
+_GIVEN = (
+    "host.cpu.usable_threads", "host.cgroup.cpu_limit", "host.cgroup.memory_limit_bytes", "accelerator.count",
+    "accelerator.firmware", "host.cpu.governor", "host.cpu.max_mhz", "host.storage", "host.os", "host.kernel",
+    "host.container", "host.container_digest",
+)  # fmt: skip
 # What is of the software and not of the operating point: a sweep of precisions or graphs must not part a study.
 _SOFTWARE = (
     "software.framework.name", "software.framework.version", "software.framework.build",
