@@ -84,7 +84,7 @@ def test_a_server_that_claims_twice_its_tokens_fails_for_tokens() -> None:
     ("server", "why"),
     [
         (Server(claims=lambda count: count - 2), "fewer tokens than they have chunks"),
-        (Server(claims=lambda count: count + 2), "more tokens than were asked for"),
+        (Server(claims=lambda count: count + 1), "more tokens than were asked for"),
         (Server(tail=" and more"), "go on after the reason to end"),
         (Server(words=lambda words, under_way: words[:-4]), "ended for length before it was reached"),
         (Server(first=" "), "begin differently from the same answers in one piece"),

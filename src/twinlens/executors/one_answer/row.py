@@ -12,6 +12,8 @@ from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.schedule.request import ScheduledRequest, request_of
 
 _MOST_TOKENS = 2**24
+_MOST_PER_TOKEN, _ADDED = 16, 1024
+"""Tokens that a server may count for each that was asked for: no word of a prompt has more bytes. And those it adds."""
 _COUNTS = ("prompt_tokens", "total_tokens")
 
 Fault = Callable[[dict[str, Any]], str | None]
@@ -21,9 +23,10 @@ Fault = Callable[[dict[str, Any]], str | None]
 def row_of_one_answer(scheduled: ScheduledRequest, ended: Ended, origin_ns: int, fault: Fault) -> Request:
     """The row of an ask, times from `origin_ns`: one chunk of no token, at the moment of the answer's last byte.
 
-    `input_tokens` is what the server's `usage` counts; what was asked for where it counts nothing.
+    `input_tokens` is what the server's `usage` counts; what was asked for where it counts nothing. A count that cannot
+    be fails the request.
     """
-    outcome, error = _outcome(ended, fault)
+    outcome, error = _outcome(scheduled, ended, fault)
     end_ns = ended.end_ns - origin_ns
     is_ok = outcome == "ok"
     return request_of(
@@ -44,13 +47,21 @@ def row_of_one_answer(scheduled: ScheduledRequest, ended: Ended, origin_ns: int,
     )
 
 
-def _outcome(ended: Ended, fault: Fault) -> tuple[RequestOutcome, str | None]:
+def prompt_fault(counted: int, asked: int, added: int = _ADDED) -> str | None:
+    """Why a server cannot have read `counted` tokens in a prompt of about `asked`, to which something `added` some."""
+    if counted <= _MOST_PER_TOKEN * asked + added:
+        return None
+    return f"the server counts {counted} input tokens, and about {asked} were sent"
+
+
+def _outcome(scheduled: ScheduledRequest, ended: Ended, fault: Fault) -> tuple[RequestOutcome, str | None]:
     if (why := unanswered(ended)) is not None:
         return why
     if ended.answer.said is None:
         kind = ended.headers.get("content-type", "none")
         return "failed", f"the answer has the content type {kind[:60]}, not application/json"
-    wrong = fault(ended.answer.said)
+    counted = _counted(ended.answer.said) or 0
+    wrong = fault(ended.answer.said) or prompt_fault(counted, scheduled.input_tokens)
     return ("ok", None) if wrong is None else ("failed", wrong)
 
 

@@ -20,7 +20,6 @@ from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.one_answer.check import dimension_of
 from twinlens.executors.one_answer.text_request import TextRequests
 from twinlens.executors.openai.request_writer import Requests, page_request
-from twinlens.executors.openai.row import in_one_piece
 from twinlens.executors.openai.target import Target
 from twinlens.executors.openai.task_requests import first_tries, short_request
 from twinlens.record.request import Request
@@ -49,7 +48,6 @@ class Discovery:
     row: Request | None = None
     has_usage: bool = False
     has_stamps: bool = False
-    in_one_piece: bool = False
     dimension: int | None = None
 
     @property
@@ -143,7 +141,7 @@ def _tried(target: Target, task: Task, tries: tuple[Requests, ...], plain: Disco
             if isinstance(requests, TextRequests):
                 dimension = dimension_of(ended.answer.said or {})
                 return replace(found, requests=requests.of_dimension(dimension), dimension=dimension)
-            return replace(found, has_usage=ended.answer.usage is not None, in_one_piece=in_one_piece(ended))
+            return replace(found, has_usage=ended.answer.usage is not None)
         if ended.status not in _UNFIT:
             break
     hint = ""

@@ -78,7 +78,7 @@ class RequestWriter:
 
     def row(self, scheduled: ScheduledRequest, ended: Ended, origin_ns: int) -> Request:
         """The row of an exchange that is over, times from `origin_ns`."""
-        return row_of(scheduled, ended, origin_ns, free=self.free)
+        return row_of(scheduled, ended, origin_ns, free=self.free, forced=self.forces_length)
 
     def of(self, scheduled: ScheduledRequest, answers: Sequence[str] = ()) -> bytes:
         """Head and body. `answers`: what was really said in the earlier turns of its session."""

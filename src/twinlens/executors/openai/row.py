@@ -10,6 +10,7 @@ import numpy as np
 from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.answer.events import Answer
 from twinlens.executors.http_client.answer.unanswered import unanswered
+from twinlens.executors.one_answer.row import prompt_fault
 from twinlens.record.compliance import Response
 from twinlens.record.request import Request, RequestOutcome
 from twinlens.record.trust.foreign_text import in_one_line, whole
@@ -20,19 +21,29 @@ _MOST_TOKENS = 2**24
 _OWN_ENDS = ("stop", "length", "tool_calls", "function_call")
 """Reasons with which an answer that is free to end has ended well; without one, it was cut off."""
 _COUNTS = ("prompt_tokens", "completion_tokens")
+_MOST_ADDED = 8192
+"""Tokens of a prompt that a chat template or a gateway may add."""
+_UNSENT_END = 1
+"""The token that ends an answer, which a server may count and does not send."""
+_CALLS = ("tool_calls", "function_call")
 
 
-def row_of(scheduled: ScheduledRequest, ended: Ended, origin_ns: int, *, free: bool = False) -> Request:
-    """The row of an ask. Times count from `origin_ns`. `free`: the model may end its answer before the limit.
+def row_of(
+    scheduled: ScheduledRequest, ended: Ended, origin_ns: int, *, free: bool = False, forced: bool = False
+) -> Request:
+    """The row of an ask. Times count from `origin_ns`. `free`: the model may end its answer before the limit; `forced`:
+    it may not, so that its text may lack tokens that end answers and are not shown.
 
     `output_tokens` is the server's `usage`; where it says none, the asked number if it stopped for length, else one a
     chunk. `end_ns` is the last chunk's time for what ended well, else when that was known: a failure is never quick.
     Where `usage` and the number of chunks differ, nobody knows which chunk held how many: the tokens are spread evenly
     over the chunks, so that their sum is right, and a chunk that does not hold one token says that no gap is an ITL.
-    An answer whose `usage` cannot be has failed.
+    An answer whose `usage` cannot be has failed: more tokens than the limit, more than its chunks and (unless `forced`)
+    its text can hold, or more in the prompt than its words can be.
     """
-    tokens = _tokens(scheduled, ended)
-    outcome, error = _outcome(scheduled, ended, tokens, free)
+    impossible = _impossible(scheduled, ended.answer, forced)
+    tokens = len(ended.chunk_ns) if impossible else _tokens(scheduled, ended, forced)
+    outcome, error = _outcome(scheduled, ended, tokens, free, impossible)
     chunk_ns = ended.chunk_ns - origin_ns
     return request_of(
         scheduled,
@@ -40,7 +51,7 @@ def row_of(scheduled: ScheduledRequest, ended: Ended, origin_ns: int, *, free: b
         chunk_ns=tuple(chunk_ns.tolist()),
         chunk_tokens=_spread(tokens, len(chunk_ns)),
         end_ns=ended.end_ns - origin_ns,
-        input_tokens=_count(ended.answer, "prompt_tokens") or scheduled.input_tokens,
+        input_tokens=(None if impossible else _count(ended.answer, "prompt_tokens")) or scheduled.input_tokens,
         output_tokens=tokens,
         asked_tokens=None if free else scheduled.output_tokens,
         outcome=outcome,
@@ -69,7 +80,7 @@ def response_of(ended: Ended) -> Response:
     )
 
 
-def in_one_piece(ended: Ended) -> bool:
+def _in_one_piece(ended: Ended) -> bool:
     """Whether the answer was one JSON object and no stream of events."""
     return ended.status == 200 and ended.headers.get("content-type", "").lower().startswith("application/json")
 
@@ -88,21 +99,28 @@ def unsent_row(scheduled: ScheduledRequest, now_ns: int, why: str) -> Request:
     )
 
 
-def _tokens(scheduled: ScheduledRequest, ended: Ended) -> int:
+def _tokens(scheduled: ScheduledRequest, ended: Ended, forced: bool) -> int:
     chunks = len(ended.chunk_ns)
     counted = _count(ended.answer, "completion_tokens")
     if counted is not None and chunks:
         return counted
-    if ended.fault is None and ended.answer.finish == "length" and chunks:
+    if (
+        ended.fault is None
+        and ended.answer.finish == "length"
+        and chunks
+        and _holds(ended.answer, scheduled.output_tokens)
+    ):
         return scheduled.output_tokens
     return chunks
 
 
-def _outcome(scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool) -> tuple[RequestOutcome, str | None]:
+def _outcome(
+    scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool, impossible: str | None
+) -> tuple[RequestOutcome, str | None]:
     answer = ended.answer
     if (nothing := unanswered(ended)) is not None:
         return nothing
-    if impossible := _impossible(answer):
+    if impossible:
         return "failed", impossible
     if not len(ended.chunk_ns):
         kind = ended.headers.get("content-type", "none")
@@ -111,7 +129,7 @@ def _outcome(scheduled: ScheduledRequest, ended: Ended, tokens: int, free: bool)
         return "failed", f"the answer has the content type {kind[:60]}, not text/event-stream"
     if tokens < scheduled.output_tokens and not (free and answer.finish in _OWN_ENDS):
         why = f"finish_reason {answer.finish}" if answer.finish else "no finish_reason"
-        unstreamed = "; the answer came in one piece, not as a stream" if in_one_piece(ended) else ""
+        unstreamed = "; the answer came in one piece, not as a stream" if _in_one_piece(ended) else ""
         return "cut_off", f"{tokens} of {scheduled.output_tokens} tokens, {why}{unstreamed}"
     return "ok", None
 
@@ -125,10 +143,36 @@ def _can_be(counted: Any) -> bool:
     return isinstance(counted, int) and not isinstance(counted, bool) and 0 <= counted <= _MOST_TOKENS
 
 
-def _impossible(answer: Answer) -> str | None:
+def _impossible(scheduled: ScheduledRequest, answer: Answer, forced: bool) -> str | None:
+    """Why the counts of `usage` cannot be; None where they can, or where there are none."""
     said = ((name, (answer.usage or {}).get(name)) for name in _COUNTS)
     wrong = [f"{name} {json.dumps(value)[:40]}" for name, value in said if value is not None and not _can_be(value)]
-    return f"the server counts what cannot be: {', '.join(wrong)}" if wrong else None
+    if wrong:
+        return f"the server counts what cannot be: {', '.join(wrong)}"
+    counted, limit = _count(answer, "completion_tokens") or 0, scheduled.output_tokens
+    if counted > limit + _UNSENT_END:
+        return f"the server counts {counted} output tokens, and the limit was {limit}"
+    if answer.reads and not forced and not _holds(answer, counted):
+        return (
+            f"the server counts {counted} output tokens, and its {len(answer.reads)} chunks hold "
+            f"{_utf8_bytes(answer.text) + answer.thought_bytes} bytes of text"
+        )
+    return prompt_fault(_count(answer, "prompt_tokens") or 0, scheduled.input_tokens, _MOST_ADDED)
+
+
+def _holds(answer: Answer, tokens: int) -> bool:
+    """Whether the answer can hold so many tokens: each has a chunk, or a byte of text, or is declared as reasoning that
+    is not shown."""
+    if tokens <= len(answer.reads) + _UNSENT_END or answer.finish in _CALLS:
+        return True
+    details = (answer.usage or {}).get("completion_tokens_details")
+    hidden = details.get("reasoning_tokens") if isinstance(details, dict) else None
+    shown = tokens - (hidden if isinstance(hidden, int) and _can_be(hidden) else 0)
+    return shown <= _utf8_bytes(answer.text) + answer.thought_bytes + _UNSENT_END
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))
 
 
 def _spread(tokens: int, chunks: int) -> tuple[int, ...]:

@@ -99,9 +99,7 @@ def _findings(discovery: Discovery, free: bool) -> tuple[Finding, ...]:
     findings = (
         [] if discovery.row is None and not free else [Finding("length-free", "notes") if free else _length(discovery)]
     )
-    if discovery.in_one_piece:
-        findings.append(Finding("not-streamed", "notes"))
-    elif discovery.row is not None and not discovery.has_usage:
+    if discovery.row is not None and not discovery.has_usage:
         findings.append(Finding("no-usage-streamed", "notes"))
     if discovery.row is not None and not discovery.has_stamps:
         findings.append(Finding("no-kernel-stamps", "notes"))

@@ -180,10 +180,6 @@ SENTENCES = {
         "The server forbids forced lengths: an answer that ends by itself before its limit counts as cut off."
     ),
     "length-forced": _length_forced,
-    "not-streamed": lambda finding: (
-        "The server does not stream: it answered stream=true with one piece of JSON, so the time to first token is "
-        "the time of the whole answer."
-    ),
     "no-usage-streamed": lambda finding: (
         "The server sends no usage while it streams: tokens are counted by chunks, or by the limit reached."
     ),

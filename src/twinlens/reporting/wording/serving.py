@@ -40,6 +40,15 @@ def _slo(finding: Finding, lead: str) -> str:
     )
 
 
+def _not_streamed(finding: Finding) -> str:
+    why = clean(number(finding, "why"), 120)
+    return f"The server does not stream: {why}. TTFT is the time of a whole answer, and there is no TPOT."
+
+
+def _slo_not_judged(finding: Finding) -> str:
+    return f"The SLO limits {subject_of(finding)}, which cannot be judged: {clean(number(finding, 'why'), 120)}."
+
+
 def _ends(low: float, high: float) -> str:
     """Two shares, each with its unit where one of them is below 1 %: "94.2–100 %", "0.942 % to 100 %"."""
     if 0 < low < 0.01:
@@ -99,6 +108,8 @@ SENTENCES = {
     "mostly-failed": _lost,
     "server-died": _server_died,
     "slo-missed": lambda finding: _slo(finding, "The SLO is missed"),
+    "not-streamed": _not_streamed,
+    "slo-not-judged": _slo_not_judged,
     "slo-unclear": lambda finding: _slo(finding, "It is unclear if the SLO is met"),
     "empty-slots": _empty_slots,
     "trace-rows-left-out": _trace_rows_left_out,

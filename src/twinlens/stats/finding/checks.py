@@ -17,6 +17,7 @@ from twinlens.stats.finding.pace import pace_of
 from twinlens.stats.finding.pipeline import bubble
 from twinlens.stats.finding.saves import of_saves
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, row_spread
+from twinlens.stats.finding.streaming import not_streamed
 from twinlens.stats.finding.switches import optimisations
 from twinlens.stats.metrics.disturbance import other_programs, throttled
 from twinlens.stats.metrics.fidelity import Gate
@@ -201,6 +202,13 @@ def slo(seen: Seen) -> Iterable[Finding]:
         yield Finding("slo-unclear", "warns", name, numbers, evidence)
 
 
+def streaming(seen: Seen) -> Iterable[Finding]:
+    """Answers that came whole at one moment: no time between tokens, and no ruling on an SLO that limits one."""
+    workload = seen.run.spec.workload
+    if is_served(seen.run) and isinstance(workload, InferenceWorkload):
+        yield from not_streamed(seen.run.requests, workload.slo)
+
+
 def no_go(seen: Seen) -> Iterable[Finding]:
     """A fidelity outside its tolerance. It disqualifies where the spec asks for a tolerance of its own."""
     if seen.gate is not None and not seen.gate.go:
@@ -291,6 +299,7 @@ CHECKS: tuple[FindingCheck, ...] = (
     precision_differs,
     client_limit,
     slo,
+    streaming,
     no_go,
     diverged,
     target_missed,

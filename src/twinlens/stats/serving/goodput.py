@@ -28,7 +28,8 @@ _NO_SLO = "the workload names no SLO"
 def within(latency: Latency, slo: Slo) -> dict[str, np.ndarray]:
     """For each limit that is set, which requests are within it. A request that failed is within none.
 
-    An answer of one token has no time per output token and no gap, and so keeps those limits.
+    An answer of one token has no time per output token and no gap, and so keeps those limits; so does one that came at
+    one moment, where such answers are few. Where they are not, nobody can say (`_unjudged`).
     """
     times = _limited(latency, slo)
     return {name: latency.ok & (times[name] <= limit) for name, limit in slo.limits().items()}
@@ -62,20 +63,42 @@ def goodput(
     good = np.logical_and.reduce(list(each.values()))
     waiting = queue(_in_flight_when_due(latency, intended_ns))
     limits = ", ".join(f"{name} ≤ {limit:g}" for name, limit in slo.limits().items())
-    return {
-        "goodput_per_s": _good_rate(good, intended_ns, begin_ns, end_ns, f"; good requests ({limits}) by intention"),
-        "slo_attainment": share(
-            good, f"requests within all limits ({limits}) / all requests of the window", times, in_flight=waiting
-        ),
-    } | {
-        f"{name}_within": share(
-            kept,
-            f"requests with {name} ≤ {slo.limits()[name]:g} / all requests of the window",
-            {name: times[name]},
-            in_flight=waiting,
-        )
-        for name, kept in each.items()
-    }
+    return (
+        {
+            "goodput_per_s": _good_rate(
+                good, intended_ns, begin_ns, end_ns, f"; good requests ({limits}) by intention"
+            ),
+            "slo_attainment": share(
+                good, f"requests within all limits ({limits}) / all requests of the window", times, in_flight=waiting
+            ),
+        }
+        | {
+            f"{name}_within": share(
+                kept,
+                f"requests with {name} ≤ {slo.limits()[name]:g} / all requests of the window",
+                {name: times[name]},
+                in_flight=waiting,
+            )
+            for name, kept in each.items()
+        }
+        | _unjudged(latency, slo)
+    )
+
+
+def _unjudged(latency: Latency, slo: Slo) -> dict[str, Estimate]:
+    """The figures that nobody can say where answers came whole and the SLO limits the time between tokens: the shares
+    within those limits, and what takes all limits together."""
+    limits = between_tokens(slo)
+    if not limits or not latency.why_unstreamed:
+        return {}
+    why = f"{latency.why_unstreamed}, so the limit of {' and '.join(limits)} cannot be judged"
+    shares = {name: Estimate.absent(RATIO, why) for name in ("slo_attainment", *(f"{each}_within" for each in limits))}
+    return shares | {"goodput_per_s": Estimate.absent(REQUESTS_PER_S, why)}
+
+
+def between_tokens(slo: Slo) -> tuple[str, ...]:
+    """The limits of an SLO on the time between tokens."""
+    return tuple(name for name in ("tpot_s", "itl_s") if name in slo.limits())
 
 
 def share(

@@ -4,6 +4,8 @@ Definitions (words.md): TTFT from the intended time to the first token, reasonin
 it; TPOT = (last - first token) / (output tokens - 1), one value per request; ITL = gaps between consecutive tokens,
 pooled. Whatever is not "ok" is `inf` throughout, also where its first tokens came: so a burst of errors never makes a
 latency look better.
+
+An answer of several tokens that came at one moment says nothing of the time between them: it has no TPOT and no gaps.
 """
 
 from __future__ import annotations
@@ -18,6 +20,11 @@ from twinlens.stats.serving.overload import released_ns
 
 # Up to one token in a thousand may share its chunk: a tenth of what p99 of the gaps looks at.
 MOST_MERGED = 0.001
+# Up to one answer in a hundred may have come at one moment: a p99 looks at as many.
+MOST_AT_ONCE = 0.01
+# What follows the first chunk came with it if it took less than a hundredth of the wait for that chunk, and less time a
+# token than any model decodes in: the packets of one long write lie some microseconds apart.
+_BESIDE_WAIT, _LEAST_TOKEN_NS = 0.01, 30_000
 _CHUNKS_AT_ONCE = 1 << 17
 _MOST_GAPS = 1 << 20  # a million gaps show any p99; above that whole requests are taken at even steps
 
@@ -27,7 +34,9 @@ class Latency:
     """Per request, in the order of the rows asked for, shape (rows,), seconds; `inf` where it failed.
 
     `ttfat_s`: until the first token that is no reasoning, `inf` also where an answer was reasoning alone.
-    `tpot_s` is NaN for answers of one token. `longest_gap_s` is the longest wait between two chunks, 0 for one chunk.
+    `tpot_s` is NaN for answers of one token, and for those of several that came at one moment.
+    `why_unstreamed`: why nothing can be said of the time between tokens (`unstreamed`), "" where it can.
+    `longest_gap_s` is the longest wait between two chunks, 0 for one chunk.
     `held_s` is what an admission policy kept it (NaN without one), `client_s` what the client was late after that,
     `lag_s` both together: these are known of failed requests too (NaN where nothing was ever sent).
     """
@@ -43,6 +52,7 @@ class Latency:
     held_s: np.ndarray
     client_s: np.ndarray
     lag_s: np.ndarray
+    why_unstreamed: str
 
 
 def latency(requests: Requests, rows: np.ndarray) -> Latency:
@@ -51,8 +61,10 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
     intended, sent, end = requests.intended_ns[rows], requests.sent_ns[rows], requests.end_ns[rows]
     ok = requests.ok[rows] & ~np.isnan(first_ns)
     tokens = requests.output_tokens[rows]
+    everywhere = _came_at_once(requests)
+    whole = everywhere[rows]
     with np.errstate(divide="ignore", invalid="ignore"):
-        tpot_s = np.where(tokens > 1, (last_ns - first_ns) / (tokens - 1) / 1e9, np.nan)
+        tpot_s = np.where((tokens > 1) & ~whole, (last_ns - first_ns) / (tokens - 1) / 1e9, np.nan)
     ttft_s = _or_never(ok, (first_ns - intended) / 1e9)
     lag_s = np.where(sent < intended, np.nan, sent - intended) / 1e9
     was_held = not np.isnan(requests.released_ns).all()
@@ -68,7 +80,26 @@ def latency(requests: Requests, rows: np.ndarray) -> Latency:
         held_s=(requests.released_ns[rows] - intended) / 1e9 if was_held else np.broadcast_to(np.nan, rows.size),
         client_s=sent_late_s(requests, rows) if was_held else lag_s,
         lag_s=lag_s,
+        why_unstreamed=unstreamed(requests, everywhere),
     )
+
+
+def unstreamed(requests: Requests, at_once: np.ndarray | None = None) -> str:
+    """Why nothing can be said of the time between tokens: too many answers of the run came at one moment, whatever the
+    window; "" where it can. `at_once`: which did, where that is known already."""
+    whole = int((_came_at_once(requests) if at_once is None else at_once).sum())
+    several = int((requests.ok & (requests.output_tokens > 1)).sum())
+    if whole <= MOST_AT_ONCE * several:
+        return ""
+    return f"{whole:,} of {several:,} answers came whole at one moment, not token by token"
+
+
+def _came_at_once(requests: Requests) -> np.ndarray:
+    """Which answers of several tokens came at one moment. Shape (all rows,)."""
+    tokens, first_ns = requests.output_tokens, requests.first_chunk_ns()
+    rest_ns = requests.last_chunk_ns() - first_ns
+    near = (rest_ns <= _BESIDE_WAIT * (first_ns - requests.sent_ns)) & (rest_ns < _LEAST_TOKEN_NS * (tokens - 1))
+    return np.asarray(requests.ok & (tokens > 1) & ((rest_ns == 0) | near))
 
 
 def _until_answer_s(requests: Requests, rows: np.ndarray, ok: np.ndarray) -> np.ndarray:

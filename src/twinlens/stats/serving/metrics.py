@@ -61,7 +61,7 @@ def serving_metrics(
         | _token_rates(requests, window, devices)
         | _latencies(times, shared, tokens=True)
         | _after_reasoning(requests, rows, times, shared)
-        | _gaps(requests, rows, shared)
+        | _gaps(requests, rows, shared, times.why_unstreamed)
         | _lags(times)
         | goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns)
         | fluidity(requests, rows, times, slo, shared.why_not)
@@ -75,6 +75,8 @@ def _latencies(times: Latency, shared: Overlap, *, tokens: bool) -> dict[str, Es
         return metrics
     many = ~np.isnan(times.tpot_s)
     metrics |= _each({"ttft_s": times.ttft_s, "ttft_from_send_s": times.ttft_from_send_s}, shared)
+    if times.why_unstreamed:
+        return metrics | _absent("tpot_s", _ALL, times.why_unstreamed)
     if not times.ok[many].any():
         return metrics | _absent("tpot_s", _ALL, "no answer has more than one token")
     metrics |= _each({"tpot_s": times.tpot_s[many]}, shared)
@@ -92,11 +94,13 @@ def _after_reasoning(requests: Requests, rows: np.ndarray, times: Latency, share
     return {f"ttfat_s_{q}": _quantile(answers, q, shared, "requests without an answer or") for q in _ALL}
 
 
-def _gaps(requests: Requests, rows: np.ndarray, shared: Overlap) -> dict[str, Estimate]:
+def _gaps(requests: Requests, rows: np.ndarray, shared: Overlap, why_unstreamed: str) -> dict[str, Estimate]:
     """Gaps between tokens or, where chunks carry several, between chunks: never one under the other's name.
 
-    As many as decode at once end with one step.
+    As many as decode at once end with one step. None where answers came whole (`why_unstreamed`).
     """
+    if why_unstreamed:
+        return _absent("itl_s", _ALL, why_unstreamed) | _absent("icl_s", _ALL, why_unstreamed)
     kind, why = chunking(requests, rows)
     gaps = gaps_s(requests, rows)
     if not np.isfinite(gaps).any():

@@ -18,7 +18,8 @@ _DECODE = json.JSONDecoder().decode
 class Answer:
     """Takes the data of events in order. `reads[i]`: the read with which chunk i was complete.
 
-    `reasoning`: how many chunks before the first of content hold reasoning. `usage`, `finish`: as the server said.
+    `reasoning`: how many chunks before the first of content hold reasoning, `thought_bytes`: its text.
+    `usage`, `finish`: as the server said.
     `chunks_at_finish`: how many chunks there were when it gave its reason to end. `said`: an answer that was not
     streamed.
     """
@@ -26,7 +27,7 @@ class Answer:
     def __init__(self) -> None:
         self.reads: list[int] = []
         self.parts: list[str] = []
-        self.reasoning = 0
+        self.reasoning = self.thought_bytes = 0
         self.usage: dict[str, Any] | None = None
         self.finish: str | None = None
         self.chunks_at_finish: int | None = None
@@ -67,7 +68,7 @@ class Answer:
             self.usage = said["usage"]
         if said.get("error"):
             self.error = f"the server says: {_sentence(said['error'])}"
-        spoken, thought, had_finished = "", False, self.finish is not None
+        spoken, thought, had_finished = "", "", self.finish is not None
         for choice in _choices(said):
             delta = choice.get("delta")
             if not isinstance(delta, dict):
@@ -77,9 +78,11 @@ class Answer:
                 spoken += text
             else:
                 spoken += _rarely_spoken(delta)
-                thought = thought or any(_word(delta.get(key)) for key in REASONING)
+                thought += "".join([_word(delta.get(key)) for key in REASONING])
             if isinstance(choice.get("finish_reason"), str):
                 self.finish = in_one_line(choice["finish_reason"], 100)
+        if thought:
+            self.thought_bytes += len(thought.encode("utf-8", "replace"))
         if spoken:
             self.parts.append(spoken)
         elif thought and self.reasoning == len(self.reads):
