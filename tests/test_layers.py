@@ -126,6 +126,37 @@ def test_nothing_unpickles_or_evaluates(trees: dict[Path, ast.Module], imported:
             assert not (isinstance(node, ast.Name) and node.id in ("eval", "exec")), file
 
 
+LINES_AS_THEY_ARRIVE = {
+    "executors/http_client/answer/fast_path.py", "executors/http_client/null_server.py", "executors/openai/page.py",
+    "executors/openai/discovery.py", "executors/fidelity/ask.py", "measurement/server/page.py",
+    "executors/launch/first_token.py", "executors/launch/replicas.py", "executors/launch/ready.py",
+    "executors/launch/process.py", "proof/small_server.py", "schedule/trace/row.py",
+    "executors/trainer_log/torchtitan_spans.py",
+}  # fmt: skip
+"""Files that understand what a server, a trace or a log says, each within bounds of its own."""
+OF_OUR_OWN_PROCESSES = {
+    "executors/onnxruntime/trace.py", "executors/onnxruntime/vision.py", "executors/openvino/convert.py",
+    "executors/openvino/convert_images.py", "executors/quantise/compress.py", "executors/tensorrt/inspect.py",
+    "executors/torch/model/folder.py", "executors/torch/parallel/worker.py", "executors/torch/parallel/ranks.py",
+    "executors/torch/for_servers.py", "executors/torch/for_engines.py", "executors/launch/interpreter.py",
+    "executors/launch/balancer.py", "measurement/machine/software.py", "measurement/study.py",
+    "measurement/turns/conductor.py", "measurement/turns/worker_turn.py", "testing/facts.py",
+}  # fmt: skip
+
+
+def test_files_from_outside_are_parsed_in_one_place(trees: dict[Path, ast.Module]) -> None:
+    """One loader (`system/document.py`) bounds depth, digits and bytes; no other file reads JSON or TOML itself."""
+    parses = {("json", "loads"), ("json", "load"), ("tomllib", "loads"), ("tomllib", "load")}
+    found = {
+        str(file.relative_to(SOURCE))
+        for file in FILES
+        for node in ast.walk(trees[file])
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if (node.value.id, node.attr) in parses
+    }
+    assert found - LINES_AS_THEY_ARRIVE - OF_OUR_OWN_PROCESSES == {"system/document.py"}
+
+
 def test_no_file_is_named_after_nothing() -> None:
     vague = ("utils", "helpers", "common", "misc", "core", "base", "manager", "handler", "factory", "mixin")
     assert [file for file in FILES if any(word in file.stem.split("_") for word in vague)] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from twinlens.record.run import Run
 from twinlens.reporting.view import Material
 from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.summary.group import Summary
+from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 
@@ -70,7 +70,7 @@ def diagnoser(materials: Iterable[Material]) -> Callable[..., Diagnosis]:
 
 def _json_of(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return read_json(path)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}", code="TL229") from None
     except ValueError:

@@ -24,5 +24,5 @@ def report(runs: Iterable[Run], to: str | Path, title: str | None = None, left_o
     if not path.parent.is_dir():
         raise BadInput(f"there is no folder {str(path.parent)!r} for the report; make it, or give -o another path")
     material = material_of(chosen)
-    write(view(material, title, searches_of(chosen), left_out), path, diagnoser(material))
+    write(view(material, title, searches_of(chosen, skip_broken=bool(left_out)), left_out), path, diagnoser(material))
     return path

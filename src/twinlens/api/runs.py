@@ -10,9 +10,11 @@ from twinlens.api.shown import Shown
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
+from twinlens.record.falsifier import tried
+from twinlens.record.instrument import kept_profile
 from twinlens.record.run import Run
 from twinlens.record.runs import Runs
-from twinlens.record.search import search_json, searches_of
+from twinlens.record.search import read_search, search_json, searches_of
 from twinlens.record.store import find_runs, read_run
 from twinlens.reporting.paired import paired_json
 from twinlens.reporting.screen.next_step import next_step
@@ -35,7 +37,7 @@ def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
     """The runs in run folders, study folders, or folders of them.
 
     Raises BadInput for a path without runs and for a run that cannot be read. `skip_broken`: such runs are left out,
-    and `faults` says what is wrong with them; raised only where no run is left.
+    and `faults` says what is wrong with them, and with the records of searches; raised only where no run is left.
     """
     if not skip_broken:
         return Runs.of(run for path in paths for run in find_runs(path))
@@ -45,10 +47,16 @@ def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
         try:
             run = read_run(folder)
             summary_of(run)  # reads the rows, unless that was done since they were written
+            tried(folder), kept_profile(folder)  # which a diagnosis reads
         except BadInput as error:
             faults.append(error)
         else:
             readable.append(run)
+    for study in dict.fromkeys(run.folder.parent for run in readable):
+        try:
+            read_search(study)
+        except BadInput as error:
+            faults.append(error)
     runs = Runs(tuple(readable), tuple(faults))
     if faults and not readable:
         raise runs.fault
@@ -132,7 +140,7 @@ def as_json(runs: Iterable[Run]) -> Any:
     kept, _ = each_once(material_of(runs))
     chosen, summaries = [run for run, _ in kept], [summary for _, summary in kept]
     data = [{"twinlens": __version__} | to_json(each) | {"next": next_step(run, each)} for run, each in kept]
-    searches = [search_json(record) for record in searches_of(chosen)]
+    searches = [search_json(record) for record in searches_of(chosen, skip_broken=True)]
     turns = paired_json(paired_of(group(summaries), chosen))
     beside = ({"searches": searches} if searches else {}) | ({"paired": turns} if turns else {})
     if beside and len(data) > 1:

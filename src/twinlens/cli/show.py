@@ -71,7 +71,7 @@ def _print(runs: Runs, form: Form) -> None:
 def print_runs(runs: Iterable[Run], *, whole: bool = False) -> None:
     """One run on a screen, or one row per operating point of several; `whole`: every metric of it."""
     chosen = tuple(runs)
-    out().print(runs_table(material_of(chosen), searches_of(chosen), whole=whole))
+    out().print(runs_table(material_of(chosen), searches_of(chosen, skip_broken=True), whole=whole))
 
 
 def _print_as(runs: Runs, tool: str, json: bool) -> None:

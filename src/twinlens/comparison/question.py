@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from twinlens.spec.precision import PRECISIONS
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.system.document import Unreadable, toml_value
 
 UNREADABLE = "TL242"
 LENS, DEVICE = "lens", "device"
@@ -105,9 +105,9 @@ def role_of(path: str) -> Role:
 
 def _value(word: str) -> Any:
     try:
-        return tomllib.loads(f"value = {word}")["value"]
-    except tomllib.TOMLDecodeError:
-        return word  # a bare word is a string
+        return toml_value(word)
+    except Unreadable as error:
+        raise BadInput(f"a value of the question cannot be read: {error}", code=UNREADABLE) from None
 
 
 def _refuse_unknown(fields: Mapping[str, Any]) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.stats.run_summary import SUMMARY_SCHEMA, from_json, summarise, to_json
 from twinlens.stats.summary.group import Summary
+from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 _MADE = "_summary"
@@ -49,7 +49,7 @@ def _stored(run: Run) -> Summary | None:
         made_s = path.stat().st_mtime
         if any(made_s < file.stat().st_mtime for file in (run.folder / "run.json", *run.folder.glob("*.arrows"))):
             return None
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         if data.pop("twinlens") != __version__ or data["schema"] != SUMMARY_SCHEMA or data["state"] != run.state:
             return None
         return from_json(data)

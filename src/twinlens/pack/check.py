@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from twinlens.pack.signature import check_signature
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE, read_sums, sha256_of_pieces
 from twinlens.record.finding import Finding
 from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.system.document import json_of
 
 ABOUT = "evidence.json"
 _MOST_NAMES = 20
@@ -104,7 +104,7 @@ def _signature(sums: str, signature: str | None, signers: Path | None) -> Iterat
 
 def _about(archive: Archive) -> Mapping[str, Any]:
     try:
-        data = json.loads(archive.text(ABOUT))
+        data = json_of(archive.text(ABOUT))
     except ValueError:
         return {}
     return data if isinstance(data, dict) else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from twinlens.pack.archive import safe_part
 from twinlens.pack.private import Cover
 from twinlens.pack.sums import UNREADABLE, sha256_of, sha256_of_pieces
 from twinlens.record.trust.checksum import MARKS, marks_text
+from twinlens.system.document import json_of
 
 OF_RUN = (
     "run.json", "summary.json", "steps.arrows", "requests.arrows", "exchanges.arrows", "telemetry.arrows",
@@ -82,7 +82,7 @@ def _copy(path: Path, cover: Cover) -> tuple[bytes, int]:
 
 def _is_json(data: bytes) -> bool:
     try:
-        json.loads(data)
+        json_of(data.decode("utf-8"))
     except ValueError:
         return False
     return True

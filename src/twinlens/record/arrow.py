@@ -24,6 +24,7 @@ from twinlens.record.trust.checksum import (
     refuse_other_bytes,
     refuse_other_schema,
 )
+from twinlens.system.document import refuse_irregular
 
 _FLUSH_S = 0.2
 _END_OF_STREAM = bytes.fromhex("ffffffff00000000")
@@ -133,7 +134,10 @@ def read_rows(path: Path, schema: pa.Schema, *, whole: bool = False, least: int 
     the bytes are not those that were written, or could not have been.
     """
     try:
-        size_bytes = path.stat().st_size if path.exists() else 0
+        size_bytes = 0
+        if path.exists():
+            refuse_irregular(path)
+            size_bytes = path.stat().st_size
         if not size_bytes:
             table = _nothing(path, schema, whole)
         else:

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
+from twinlens.record.trust.typed_value import typed
 from twinlens.units import show
 
 Origin = Literal["measured", "derived", "modelled", "quoted"]
@@ -65,5 +66,7 @@ class Estimate:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises TypeError on unknown keys."""
-        return cls(**data)
+        """The inverse of `to_json`. Raises TypeError on unknown keys, ValueError for a value of the wrong kind."""
+        if unknown := data.keys() - set(cls.__slots__):
+            raise TypeError(f"an estimate has no {min(unknown)!r}")
+        return typed(cls, data)

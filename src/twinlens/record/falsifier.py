@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
 from twinlens.record.store import write_json
+from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 _NAME = "falsifier.json"
@@ -20,7 +20,7 @@ def tried(folder: Path) -> tuple[Finding, ...]:
     if not path.exists():
         return ()
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         return tuple(Finding.from_json(each) for each in data["tried"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(f"{path} cannot be read ({error}); remove it, or try again", code="TL205") from None

@@ -17,6 +17,7 @@ from twinlens.errors import BadInput
 from twinlens.record.store import now_utc, write_json
 from twinlens.record.trust.checksum import damaged
 from twinlens.record.trust.typed_value import typed
+from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 _NAME = "instrument.json"
@@ -60,7 +61,7 @@ def kept_profile(folder: Path) -> Watched | None:
     if not path.exists():
         return None
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         said, crc32 = data["watched"], data["crc32"]
         profile = typed(Profile, said["profile"])
         watched = typed(Watched, {**said, "profile": profile})

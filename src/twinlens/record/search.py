@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -14,6 +15,7 @@ from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo, Standing
+from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 SEARCH_SCHEMA = 1
@@ -87,7 +89,7 @@ def read_search(folder: Path) -> SearchRecord | None:
     """The searches of a study folder; None where it holds none. Raises BadInput for a file that is broken."""
     path = folder / "search.json"
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         results = tuple(_result_from_json(result) for result in data["found"])
         search, slo = (kind.model_validate_json(json.dumps(data[kind.__name__.lower()])) for kind in (Search, Slo))
     except FileNotFoundError:
@@ -100,15 +102,19 @@ def read_search(folder: Path) -> SearchRecord | None:
     return SearchRecord(folder, search, slo, results)
 
 
-def searches_of(runs: Iterable[Run]) -> tuple[SearchRecord, ...]:
-    """The searches that these runs belong to, in the runs' order."""
+def searches_of(runs: Iterable[Run], *, skip_broken: bool = False) -> tuple[SearchRecord, ...]:
+    """The searches that these runs belong to, in the runs' order. Raises BadInput, unless `skip_broken`."""
     folders = dict.fromkeys(run.folder.resolve().parent for run in runs)
-    return tuple(record for folder in folders if (record := read_search(folder)) is not None)
+    found = []
+    for folder in folders:
+        with contextlib.suppress(BadInput) if skip_broken else contextlib.nullcontext():
+            found.append(read_search(folder))
+    return tuple(record for record in found if record is not None)
 
 
 def search_json(record: SearchRecord) -> Any:
     """The content of search.json."""
-    return json.loads((record.folder / "search.json").read_text(encoding="utf-8"))
+    return read_json(record.folder / "search.json")
 
 
 def _result_from_json(data: dict[str, Any]) -> SearchResult:

@@ -24,6 +24,7 @@ from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.load import dump
 from twinlens.spec.source.earlier import modern
 from twinlens.spec.study import RunSpec, Study
+from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 
@@ -65,7 +66,7 @@ def create_run(parent: Path, spec: RunSpec, attempt: int = 1) -> Path:
 def update_run(folder: Path, **changes: Any) -> None:
     """Change fields of run.json; readers see the old file or the new one, never half of one."""
     path = folder / "run.json"
-    write_json(path, json.loads(path.read_text(encoding="utf-8")) | changes)
+    write_json(path, read_json(path) | changes)
 
 
 def end_run(folder: Path, state: State, error: str | None = None, rows: int | None = None) -> None:
@@ -111,20 +112,26 @@ def read_run(folder: str | Path) -> Run:
     try:
         return Run(
             folder=path,
-            id=data["id"],
             state=_state(data),
             spec=RunSpec.model_validate_json(json.dumps(modern(data["asked"]))),
             facts=Facts.from_json(data["facts"]) if data["facts"] else None,
-            started_utc=data["started_utc"],
-            ended_utc=data["ended_utc"],
-            error=data["error"],
-            version=data["twinlens"],
+            **_words(data),
             sections=Sections.from_json(data),
         )
     except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
         raise BadInput(
             f"{path / 'run.json'} is not a run record ({_cause(error)}); restore it or measure again", code="TL205"
         ) from None
+
+
+def _words(data: dict[str, Any]) -> dict[str, Any]:
+    """What a record says of itself in words. Raises KeyError, and ValueError for a value that is none."""
+    found = {"id": data["id"], "started_utc": data["started_utc"], "version": data["twinlens"]}
+    found |= {name: data[name] for name in ("ended_utc", "error") if data[name] is not None}
+    for name, value in found.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is no text")
+    return {"ended_utc": None, "error": None} | found
 
 
 def _cause(error: Exception) -> str:
@@ -236,10 +243,10 @@ def write_text(path: Path, text: str) -> None:
 
 def _read_json(path: Path, what: str) -> dict[str, Any]:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
     except FileNotFoundError:
         raise BadInput(f"{str(path.parent)!r} is not {what}: it has no {path.name}", code="TL205") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"{path} cannot be read ({error}); restore it or measure again", code="TL205") from None
     if not isinstance(data, dict):
         raise BadInput(f"{path} is not a JSON object; restore it or measure again", code="TL205")

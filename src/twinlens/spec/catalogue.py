@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,6 +17,7 @@ from twinlens.spec.device import Device, device_from, list_devices, load_device
 from twinlens.spec.link import Link
 from twinlens.spec.plausible import implausible
 from twinlens.spec.price import Price
+from twinlens.system.document import read_text, toml_of
 
 UNUSABLE = "TL232"
 _MOST_BYTES = 4 * 2**20
@@ -132,8 +132,8 @@ def _read(folder: Path, kind: str, make: Callable[[dict[str, Any]], Entry]) -> t
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path.name} is too large for a catalogue; keep it below 4 MB", code=UNUSABLE)
-        entries = _entries(path.read_text(encoding="utf-8"), kind)
-    except (OSError, ValueError, RecursionError) as wrong:
+        entries = _entries(read_text(path), kind)
+    except (OSError, ValueError) as wrong:
         raise BadInput(f"{path.name} in {str(folder)!r} cannot be read ({wrong})", code=UNUSABLE) from None
     for place, entry in enumerate(entries, start=1):
         where = f"{kind} {entry.get('name') or entry.get('device') or place!r} in {path.name}"
@@ -148,7 +148,7 @@ def _read(folder: Path, kind: str, make: Callable[[dict[str, Any]], Entry]) -> t
 
 def _entries(text: str, kind: str) -> list[dict[str, Any]]:
     """Tables of one kind. Prices are read as exact decimals. Raises ValueError for what is none."""
-    data = tomllib.loads(text, parse_float=Decimal if kind == "price" else float)
+    data = toml_of(text, parse_float=Decimal if kind == "price" else float)
     entries = data.pop(kind, [])
     if data or not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
         raise ValueError(f"it holds tables named [[{kind}]] and nothing else")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import Field, PositiveFloat, ValidationError
 from twinlens.errors import BadInput
 from twinlens.spec.device import Device
 from twinlens.spec.frozen import Spec
+from twinlens.system.document import read_toml, toml_of
 
 Axis = Literal[
     "runtime-device", "runtime-precision", "runtime-model", "driver-device", "driver-runtime",
@@ -77,7 +77,7 @@ class FailureRate(Spec):
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, Any]:
     text = (resources.files("twinlens.spec") / "catalog" / "compatibility.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return toml_of(text)
 
 
 @lru_cache(maxsize=1)
@@ -100,8 +100,8 @@ def read_compatibility(path: Path) -> tuple[tuple[Rule, ...], tuple[FailureRate,
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path.name} is too large for a table of compatibility; keep it below 1 MB", code=UNUSABLE)
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as wrong:
+        data = read_toml(path)
+    except (OSError, ValueError) as wrong:
         raise BadInput(f"{path.name!r} cannot be read as TOML ({wrong})", code=UNUSABLE) from None
     found: dict[str, list[Any]] = {"rule": [], "rate": []}
     for kind, entries in data.items():

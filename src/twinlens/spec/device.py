@@ -5,7 +5,6 @@ A datasheet figure is a quoted ceiling. A measured one replaces it wherever ther
 
 from __future__ import annotations
 
-import tomllib
 from functools import lru_cache
 from importlib import resources
 from typing import Annotated, Any, Literal
@@ -14,6 +13,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
+from twinlens.system.document import toml_of
 
 
 class DenseRates(Spec):
@@ -130,7 +130,7 @@ def find_device(reported_name: str) -> Device | None:
 @lru_cache(maxsize=1)
 def _devices() -> tuple[Device, ...]:
     text = (resources.files("twinlens.spec") / "catalog" / "devices.toml").read_text(encoding="utf-8")
-    return tuple(device_from(entry) for entry in tomllib.loads(text)["device"])
+    return tuple(device_from(entry) for entry in toml_of(text)["device"])
 
 
 def device_from(entry: dict[str, Any]) -> Device:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -12,6 +11,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_v
 from twinlens.errors import BadInput
 from twinlens.spec.frozen import Spec
 from twinlens.spec.price import Money
+from twinlens.system.document import read_toml
 
 _MOST_BYTES = 2**16
 Word = Annotated[str, Field(min_length=1, max_length=80)]
@@ -53,8 +53,8 @@ def read_quote(path: Path) -> Quote:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path.name} is too large for a quote; keep it below 64 kB", code="TL231")
-        data = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
-    except (OSError, ValueError, RecursionError) as wrong:
+        data = read_toml(path, parse_float=Decimal)
+    except (OSError, ValueError) as wrong:
         raise BadInput(f"{path.name!r} cannot be read as TOML ({wrong})", code="TL231") from None
     kept = {key: _number(key, value) for key, value in data.items()}
     try:

@@ -26,6 +26,7 @@ from twinlens.spec.unsaid import without_unsaid
 from twinlens.spec.workload.workload import TrainingWorkload, Workload
 
 SCHEMA: Literal[1] = 1
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$"
 
 
 def _as_values(grid: object) -> object:
@@ -59,7 +60,7 @@ class RunSpec(Spec):
     """One run: executor × workload × operating point, with the repeat's own seed."""
 
     schema_: Literal[1] = Field(default=SCHEMA, alias="schema")
-    name: str = "run"
+    name: str = Field("run", pattern=_NAME)
     executor: ExecutorSpec = ExecutorSpec()
     workload: Workload
     point: Point = Point()
@@ -133,7 +134,7 @@ class Study(Spec):
     schema_: Literal[1] = Field(default=SCHEMA, alias="schema", description="The version of the format of this file.")
     name: str = Field(
         default="run",
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,60}$",
+        pattern=_NAME,
         description="The name of the study and its folder; letters, digits, dots, dashes and underscores.",
     )
     executor: ExecutorSpec = Field(ExecutorSpec(), description="What runs the workload.")

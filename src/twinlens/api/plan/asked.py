@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from twinlens.api.plan.amount import quantity_of, tokens_of
@@ -22,6 +21,7 @@ from twinlens.spec.model.header.gguf import read_gguf
 from twinlens.spec.model.header.safetensors import read_safetensors
 from twinlens.spec.model.reference import list_models, load_model
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.system.document import read_json
 from twinlens.theory.parameter import parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS
 
@@ -146,8 +146,8 @@ def _read_as_llama(name: str) -> Subject | None:
     path = Path(name).expanduser()
     path = path / "config.json" if path.is_dir() else path
     try:
-        config = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < _MOST_CONFIG else None
-    except (OSError, ValueError, RecursionError):
+        config = read_json(path) if path.stat().st_size < _MOST_CONFIG else None
+    except (OSError, ValueError):
         return None
     if not isinstance(config, dict) or not config.keys() >= _NEEDED or knows(config):
         return None

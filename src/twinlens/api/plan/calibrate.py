@@ -18,6 +18,7 @@ from twinlens.planning.prediction.stored import STORED
 from twinlens.record.run import Run
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 
@@ -96,7 +97,7 @@ def own_constants(path: str | Path) -> dict[Lens, Calibrated]:
     """The same of every lens that the file has."""
     file = Path(path)
     try:
-        written = json.loads(file.read_text(encoding="utf-8"))
+        written = read_json(file)
         found = {each: calibrated_from(written[each]) for each in get_args(Lens) if each in written}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise BadInput(f"{file.name} holds no constants of `plan calibrate`: {wrong}") from None

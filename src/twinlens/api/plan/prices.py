@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from twinlens.planning.cost.machine import HOURS_A_MONTH
 from twinlens.planning.cost.price import Priced
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.money import Money, read_money
+from twinlens.system.document import read_toml
 
 UNUSABLE = "TL234"
 _MOST_BYTES = 2**20
@@ -86,8 +86,8 @@ def _from_file(path: Path) -> dict[str, tuple[Priced, ...]]:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path.name} is too large for prices; keep it below 1 MB", code=UNUSABLE)
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as wrong:
+        data = read_toml(path)
+    except (OSError, ValueError) as wrong:
         raise BadInput(f"--prices {path.name!r} cannot be read ({wrong})", code=UNUSABLE) from None
     return {name: _entry(name, table, path.name) for name, table in data.items()}
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.planning.probed import probed_device
 from twinlens.spec.device import Device
+from twinlens.system.document import read_json
 
 THIS = "this"
 _MOST_BYTES = 16 * 2**20
@@ -23,7 +23,7 @@ def this_device(file: str | Path | None = None) -> Device:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path.name} is too large for a probe", code="TL231")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as wrong:
+        data = read_json(path)
+    except (OSError, ValueError) as wrong:
         raise BadInput(f"--probe {path.name!r} cannot be read as JSON ({wrong})", code="TL231") from None
     return probed_device(data if isinstance(data, dict) else {})

@@ -18,6 +18,7 @@ from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.fidelity.answer import Answer, from_pieces
 from twinlens.executors.fidelity.scored import Scored, Unusable
 from twinlens.executors.launch.log import telling_line
+from twinlens.system.document import read_json
 from twinlens.units import BYTES, show
 
 _RUN = "from twinlens.executors.torch.for_servers import main; main()"
@@ -49,7 +50,7 @@ def _computed(folder: Path, asked: dict[str, Any], threads: int) -> list[Any]:
     identity = json.dumps([_FORMAT, str(folder), stamps, asked], sort_keys=True)
     kept = cache_folder() / "fidelity" / f"{hashlib.sha256(identity.encode()).hexdigest()[:24]}.json"
     with suppress(OSError, ValueError):
-        known: list[Any] = json.loads(kept.read_text(encoding="utf-8"))
+        known: list[Any] = read_json(kept)
         return known
     _refuse_large(folder, sum(size for _, size, _ in stamps))
     told = _asked(folder, asked, threads)
@@ -62,7 +63,7 @@ def _computed(folder: Path, asked: dict[str, Any], threads: int) -> list[Any]:
 
 
 def _refuse_large(folder: Path, stored: int) -> None:
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = read_json(folder / "config.json")
     is_wide = "float32" in str(config.get("dtype", config.get("torch_dtype", "")))
     needed, free = stored * (1 if is_wide else 2), psutil.virtual_memory().available
     if needed > _MOST_OF * free:
@@ -85,7 +86,7 @@ def _asked(folder: Path, asked: dict[str, Any], threads: int) -> list[Any]:
             raise Unusable(f"the fp32 reference took more than {_PATIENCE_S:g} s") from None
         if done.returncode or not answer.exists():
             raise Unusable(f"the fp32 reference could not be computed: {telling_line(done.stderr)}")
-        said = json.loads(answer.read_text(encoding="utf-8"))
+        said = read_json(answer)
     if isinstance(said, dict):
         raise Unusable(f"the fp32 reference could not be computed: {said['refused']}")
     told: list[Any] = said

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.cache_folder import cache_folder
+from twinlens.system.document import read_json
 
 _NOTE = "twinlens-export.json"
 
@@ -34,7 +35,7 @@ def exported(engine: str, identity: str, make: Callable[[Path], None]) -> Export
     place = cache_folder() / "exports" / engine / identity
     if not (place / _NOTE).exists():
         _make(place, make)
-    note = json.loads((place / _NOTE).read_text(encoding="utf-8"))
+    note = read_json(place / _NOTE)
     return Export(place, float(note["seconds"]), int(note["size_bytes"]))
 
 

@@ -20,6 +20,7 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.launch.log import telling_line
 from twinlens.record.executor.facts import Estimates, ceilings_of
 from twinlens.spec.study import RunSpec
+from twinlens.system.document import read_json
 
 Linear = tuple[int, int, str]
 """(out, in, stored format) of one linear layer."""
@@ -79,7 +80,7 @@ def _ask(spec: RunSpec, asked: Mapping[str, Any]) -> dict[str, Any]:
         done = subprocess.run([sys.executable, "-c", _RUN], input=order, capture_output=True, text=True, check=False)
         if done.returncode or not answer.exists():
             raise ExecutorFailed(f"torch could not prepare the model: {telling_line(done.stderr)}", code="TL302")
-        said: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+        said: dict[str, Any] = read_json(answer)
     if "refused" in said:
         raise BadInput(said["refused"], code=said["code"])
     return said

@@ -20,6 +20,7 @@ from twinlens.executors.protocol import Say
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.quantised import stored_precision
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.system.document import read_json
 
 _SEED = 0
 _MOST_RECIPE = 100_000
@@ -125,7 +126,7 @@ def _digest(path: Path) -> str:
     files = sorted(path.glob("*.safetensors"))
     stamps = [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]
     try:
-        known = json.loads(kept.read_text(encoding="utf-8"))
+        known = read_json(kept)
         if known["files"] == stamps:
             return str(known["digest"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from twinlens.spec.model.header.safetensors import format_of_tensor
 from twinlens.spec.model.quantised import UNQUANTISED, contradicts, narrows_activations
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
+from twinlens.system.document import read_json
 
 _QUANTISED, _HEAD = "precision.detail", "lm_head.weight"
 _CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}
@@ -131,7 +131,7 @@ def _flags(command: tuple[str, ...]) -> list[str]:
 def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     """The formats of a quantised folder: what a server calls its dtype is that of the rest."""
     try:
-        config = json.loads((folder.path / "config.json").read_text(encoding="utf-8"))
+        config = read_json(folder.path / "config.json")
     except (OSError, ValueError):
         return {}
     name = stored_in(folder.path, config)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.llama_cpp.tensor import format_of, renamed, turned
+from twinlens.system.document import read_json
 
 FILE_TYPES = {"fp32": "ALL_F32", "fp16": "MOSTLY_F16", "int8-dynamic": "MOSTLY_Q8_0", "int4-dynamic": "MOSTLY_Q4_K_M"}
 """Ours to llama.cpp's. Products with blocks of integers quantise activations to 8 bits in its kernels."""
@@ -57,7 +57,7 @@ def write(weights: Path, path: Path, precision: str) -> None:
 def _write_fp32(weights: Path, path: Path) -> None:
     from safetensors.numpy import load_file
 
-    config = json.loads((weights / "config.json").read_text(encoding="utf-8"))
+    config = read_json(weights / "config.json")
     heads = int(config["num_attention_heads"])
     kv_heads = int(config.get("num_key_value_heads") or heads)
     width = int(config.get("head_dim") or config["hidden_size"] // heads)

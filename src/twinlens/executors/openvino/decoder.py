@@ -32,6 +32,7 @@ from twinlens.executors.openvino.trace import (
 from twinlens.record.executor.record import declared, observed
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
+from twinlens.system.document import read_json
 
 GRAPH, _LINEARS = "model.xml", "linears.json"
 _RUN = "from twinlens.executors.openvino.convert import main; main()"
@@ -169,7 +170,7 @@ def order(rows: int) -> np.ndarray:
 
 def linears(folder: Path) -> list[Linear]:
     """(out, in, stored format) of every linear layer of an export."""
-    sizes = json.loads((folder / _LINEARS).read_text(encoding="utf-8"))
+    sizes = read_json(folder / _LINEARS)
     return [(int(out), int(width), str(stored)) for out, width, stored in sizes]
 
 

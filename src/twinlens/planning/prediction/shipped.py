@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import Any
 
 from twinlens.planning.prediction.band import Band, band_of, kinds_of
 from twinlens.planning.prediction.constant import Constants
+from twinlens.system.document import json_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Calibrated:
 def shipped() -> Mapping[str, Calibrated]:
     """Constants by lens: "serving" and "training"."""
     text = (resources.files("twinlens.planning.prediction") / "constants.json").read_text(encoding="utf-8")
-    return {lens: calibrated_from(entry) for lens, entry in json.loads(text).items()}
+    return {lens: calibrated_from(entry) for lens, entry in json_of(text).items()}
 
 
 def calibrated_from(entry: Mapping[str, Any]) -> Calibrated:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput, nearest
 from twinlens.record.executor.field import FIELDS, Field
+from twinlens.record.trust.typed_value import typed
 from twinlens.spec.precision import Lens
 
 __all__ = [
@@ -60,8 +61,8 @@ class Fact:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(**data)
+        """The inverse of `to_json`. Raises ValueError for an unknown capture."""
+        return typed(cls, data)
 
 
 def observed(value: Any, source: str) -> Fact:
@@ -164,5 +165,5 @@ class PrecisionCheck:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(**data)
+        """The inverse of `to_json`. Raises ValueError for a verdict or a support that there is not."""
+        return typed(cls, data)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyarrow.types import is_list
 
 from twinlens.errors import BadInput
+from twinlens.system.document import read_bytes
 
 MARKS = ".crc32"
 """What the name of a file of checksums has beyond that of its rows."""
@@ -63,7 +64,7 @@ def read_marks(rows: Path) -> tuple[Mark, ...]:
     """The checksums of a file of rows, without a torn last line; none where it has none. Raises BadInput (TL220)."""
     path = marks_path(rows)
     try:
-        lines = path.read_bytes().split(b"\n")[:-1]
+        lines = read_bytes(path).split(b"\n")[:-1]
         return tuple(_mark(line.split()) for line in lines)
     except FileNotFoundError:
         return ()

@@ -25,6 +25,7 @@ from twinlens.reporting.text.sentence import reference_of
 from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group, group
+from twinlens.system.document import json_of, read_json
 from twinlens.units import digits
 from twinlens.version import __version__
 
@@ -101,7 +102,7 @@ def write_paired(folder: Path, ratios: Sequence[Paired]) -> None:
     """
     path, data = folder / "paired.json", {"schema": 1, "twinlens": __version__, "paired": paired_json(ratios)}
     with suppress(OSError, ValueError):
-        if _is_same(json.loads(path.read_text(encoding="utf-8")), json.loads(json.dumps(data))):
+        if _is_same(read_json(path), json_of(json.dumps(data))):
             return
     write_json(path, data)
 

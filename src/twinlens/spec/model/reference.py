@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -20,6 +19,7 @@ from twinlens.spec.model.shape import (
     VisionShape,
     VitShape,
 )
+from twinlens.system.document import json_of, read_json
 
 __all__ = [
     "DecoderShape",
@@ -88,7 +88,7 @@ def _catalogue_text(name: str) -> str:
 
 
 def _from_catalogue(name: str) -> ModelRef:
-    config = json.loads(_catalogue_text(name))
+    config = json_of(_catalogue_text(name))
     source = config.pop("_source")
     return ModelRef(name=name, config=config, shape=shape_from_config(config), source=source)
 
@@ -124,10 +124,10 @@ def read_config(path: Path, model: str) -> dict[str, Any]:
     try:
         if path.stat().st_size > _MOST_CONFIG_BYTES:
             raise BadInput(f"{path.name} of {model!r} is too large to be a model config", code="TL202")
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(path)
     except FileNotFoundError:
         raise BadInput(f"the folder {model!r} has no config.json; name a Hugging Face folder", code="TL201") from None
-    except (OSError, ValueError, RecursionError) as wrong:
+    except (OSError, ValueError) as wrong:
         raise BadInput(f"{path.name} of {model!r} cannot be read as JSON ({wrong})", code="TL202") from None
     if not isinstance(config, dict):
         raise BadInput(f"{path.name} of {model!r} is no JSON object", code="TL202")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
+from twinlens.system.document import toml_of
 
 _GROUPS = ("demo", "training", "inference", "serving", "collective")
 
@@ -48,7 +48,7 @@ def example(word: str) -> Example:
 def example_data(word: str) -> dict[str, Any]:
     """The data of an example, not checked yet. Raises as `example` does."""
     shipped = example(word)
-    return {"name": shipped.name} | tomllib.loads(shipped.text)
+    return {"name": shipped.name} | toml_of(shipped.text)
 
 
 @lru_cache(maxsize=1)
@@ -59,7 +59,7 @@ def _shipped() -> dict[str, Example]:
         for entry in folder.iterdir()
         if entry.name.endswith(".toml")
     }
-    return {name: Example(name, _group(name, tomllib.loads(text)), text) for name, text in sorted(texts.items())}
+    return {name: Example(name, _group(name, toml_of(text)), text) for name, text in sorted(texts.items())}
 
 
 def _group(name: str, data: dict[str, Any]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,10 @@ from typing import Any
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.source.earlier import modern
 from twinlens.spec.source.example import example_data, examples, find_example
+from twinlens.system.document import Unreadable, read_json, read_text, toml_of
 
 _RECORDS = ("study.json", "run.json")
+_MOST_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ def source_of(word: str | Path) -> Source:
 
 def _file(path: Path, word: str) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, _MOST_BYTES)
         if text.startswith("\ufeff"):
             sentence = "begins with a byte order mark (BOM), which TOML does not have; save it as UTF-8 without one"
             raise BadInput(f"{word} {sentence}", code="TL202")
-        return tomllib.loads(text)
+        return toml_of(text)
     except FileNotFoundError:
         if word.startswith(("http:/", "https:/")):
             sentence = "a server that is up is measured with `twinlens measure --url http://127.0.0.1:8000/v1`"
@@ -53,16 +53,16 @@ def _file(path: Path, word: str) -> dict[str, Any]:
             else ("`twinlens list examples` names those that are shipped")
         )
         raise BadInput(f"there is no spec file {word!r} and no example of that name; {hint}", code="TL202") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, Unreadable) as error:
         raise BadInput(f"cannot read the spec file {word!r}: {error}", code="TL202") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         raise BadInput(f"{word} is not TOML: {error}", code="TL202") from None
 
 
 def _asked(record: Path) -> dict[str, Any]:
     """The spec of a study or a run; of a run, the study of its one point."""
     try:
-        spec = json.loads(record.read_text(encoding="utf-8"))["asked"]
+        spec = read_json(record)["asked"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{record} does not say what was asked ({error}); restore it", code="TL205") from None
     if not isinstance(spec, dict):

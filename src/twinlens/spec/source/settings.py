@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable
 from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.spec.study import put_at
+from twinlens.system.document import Unreadable, toml_value
 
 _DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
 _LOADS = {"rate_per_s": ("closed", "single-stream"), "concurrency": ("constant", "poisson", "gamma")}
@@ -29,9 +29,9 @@ def _apply(data: dict[str, Any], setting: str) -> str:
         _unset(data, path)
         return path
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a string: --set point.precision=bf16
+        value = toml_value(text)
+    except Unreadable as error:
+        raise BadInput(f"--set {path} cannot be read: {error}", code="TL204") from None
     try:
         put_at(data, path, value)
         for union, kind in _DEFAULT_KINDS.items():  # a field of a table that the file leaves out: of its default kind

@@ -22,6 +22,7 @@ from twinlens.executors.launch.interpreter import Interpreter
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
+from twinlens.system.document import read_json
 
 _COMPILE = """
 from deepspeed.accelerator import get_accelerator
@@ -50,7 +51,7 @@ def built_in(folder: Path, python: str, environment: Mapping[str, str], say: Say
         if not done.exists():
             say("compiling DeepSpeed's extension (a minute or two, once)")
             done.write_text(json.dumps({"took_s": _compiled(folder, python, environment)}))
-        took_s: float = json.loads(done.read_text())["took_s"]
+        took_s: float = read_json(done)["took_s"]
         return took_s
 
 

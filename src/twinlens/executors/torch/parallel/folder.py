@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 
+from twinlens.system.document import read_json
 from twinlens.system.processes import is_alive
 
 _PREFIX, _OWNER = "twinlens-ranks-", "owner.json"
@@ -28,7 +29,7 @@ def _remove_orphans() -> None:
     """Folders whose owner was killed; one whose owner is not known may be in use, and stays."""
     for owner in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
         try:
-            known = json.loads(owner.read_text(encoding="utf-8"))
+            known = read_json(owner)
             is_orphan = not is_alive(int(known["pid"]), float(known["born_s"]))
         except (OSError, ValueError, KeyError, TypeError):
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.spec.model.header.stored import AS_STORED, MOST_ELEMENTS, MOST_TENSORS, UNREADABLE, StoredModel
+from twinlens.system.document import json_of
 
 _MOST_HEADER = 100_000_000
 """Bytes, as the format itself has it."""
@@ -79,10 +79,10 @@ def _header(path: Path) -> tuple[dict[str, Any], int, int]:
                 raise BadInput(
                     f"{path.name} is no safetensors file: its header would be {length:,} bytes", code=UNREADABLE
                 )
-            header = json.loads(file.read(length))
+            header = json_of(file.read(length).decode("utf-8"))
     except OSError as wrong:
         raise BadInput(f"{path.name} cannot be read ({wrong.strerror})", code=UNREADABLE) from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise BadInput(f"{path.name} is no safetensors file: its header is no JSON", code=UNREADABLE) from None
     if not isinstance(header, dict):
         raise BadInput(f"{path.name} is no safetensors file: its header is no table", code=UNREADABLE)

@@ -1,0 +1,150 @@
+"""Run folders that somebody damaged, beside whole ones: each is named in one sentence, none hides its neighbours, and
+nothing is waited for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import twinlens as tl
+from twinlens.cli.main import app
+
+DEEP = "[" * 60_000
+Damage = Callable[[Path], None]
+
+
+def call(*words: str | Path) -> Result:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exception is None or isinstance(done.exception, SystemExit), repr(done.exception)
+    return done
+
+
+def says(*path: str, value: Any) -> Damage:
+    """The record with one value changed; "*" is the first key of a table."""
+
+    def change(run: Path) -> None:
+        record = json.loads((run / "run.json").read_text())
+        table = record
+        for key in path[:-1]:
+            table = table[next(iter(table)) if key == "*" else key]
+        table[path[-1]] = value
+        (run / "run.json").write_text(json.dumps(record))
+
+    return change
+
+
+def pipe(name: str) -> Damage:
+    def change(run: Path) -> None:
+        (run / name).unlink(missing_ok=True)
+        os.mkfifo(run / name)
+
+    return change
+
+
+def text(name: str, content: str) -> Damage:
+    return lambda run: (run / name).write_text(content) and None
+
+
+FACT = ("facts", "executor", "*")
+LEFT_OUT: dict[str, tuple[Damage, str]] = {
+    "a record of 60,000 brackets": (text("run.json", f'{{"a":{DEEP}'), "nested deeper than 100 levels"),
+    "a record with 5,000 digits": (text("run.json", f'{{"schema": {"9" * 5000}}}'), "more than 100 digits"),
+    "a record that is a pipe": (pipe("run.json"), "no regular file"),
+    "rows that are a pipe": (pipe("steps.arrows"), "no regular file"),
+    "checksums that are a pipe": (pipe("steps.arrows.crc32"), "no regular file"),
+    "telemetry that is a pipe": (pipe("telemetry.arrows"), "no regular file"),
+    "a capture that there is not": (says(*FACT, "capture", value="dreamt"), "capture"),
+    "an origin that there is not": (
+        says("facts", "work", value={"x": {"value": 1, "unit": "FLOP", "method": "m", "origin": "dreamt"}}), "origin",
+    ),
+    "a name with a space": (says("asked", "name", value="a b"), "asked.name"),
+    "a name that is a number": (says("id", value=5), "id is no text"),
+    "half a character": (says("id", value="\ud800"), "half a character"),
+    "a start that is a number": (says("started_utc", value=5), "started_utc is no text"),
+    "a version that is a list": (says("twinlens", value=[1]), "version is no text"),
+    "a falsifier of 60,000 brackets": (text("falsifier.json", f'{{"tried":{DEEP}'), "nested deeper"),
+    "a profile that is a pipe": (pipe("instrument.json"), "no regular file"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def study(measured_runs: Path, tmp_path: Path) -> Path:
+    """Four whole runs of one study."""
+    (whole,) = [record.parent for record in measured_runs.glob("*/study.json")]
+    shutil.copytree(whole, tmp_path / "runs" / whole.name)
+    return tmp_path / "runs" / whole.name
+
+
+def runs_in(study: Path) -> list[Path]:
+    return sorted(record.parent for record in study.glob("*/run.json"))
+
+
+@pytest.mark.parametrize("what", LEFT_OUT)
+def test_a_damaged_run_is_named_and_the_others_are_shown(study: Path, what: str) -> None:
+    damage, why = LEFT_OUT[what]
+    spoilt = runs_in(study)[1]
+    (spoilt / "summary.json").unlink()
+    damage(spoilt)
+    shown = call("show", "--json", study)
+    assert shown.exit_code == 2
+    assert why in shown.stderr
+    assert shown.stderr.count("\n") == 1
+    assert {run["run"] for run in json.loads(shown.stdout)} == {run.name for run in runs_in(study)} - {spoilt.name}
+    listed = call("list", "runs", "--out", study.parent)
+    assert listed.exit_code == 0
+    assert all(run.name[-4:] in listed.stdout for run in runs_in(study))
+
+
+@pytest.mark.parametrize("name", ["search.json", "paired.json", "study.json"])
+@pytest.mark.parametrize("spoil", [pipe, lambda name: text(name, f'{{"found":{DEEP}')])
+def test_a_damaged_file_of_the_study_hides_none_of_its_runs(
+    study: Path, name: str, spoil: Callable[[str], Damage]
+) -> None:
+    spoil(name)(study)
+    shown = call("show", "--json", study)
+    data = json.loads(shown.stdout)
+    assert len(data["runs"] if isinstance(data, dict) else data) == 4
+    assert (shown.exit_code, name in shown.stderr) == ((2, True) if name == "search.json" else (0, False))
+
+
+def test_a_report_leaves_a_damaged_run_out_and_says_so(study: Path, tmp_path: Path) -> None:
+    spoilt = runs_in(study)[1]
+    says(*FACT, "capture", value="dreamt")(spoilt)
+    pipe("search.json")(study)
+    done = call("report", study, "-o", tmp_path / "report.html")
+    assert done.exit_code == 2
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "A run is left out" in page
+    assert f"{spoilt.name}/run.json is not a run record" in page
+
+
+def test_a_damaged_study_beside_it_does_not_keep_a_study_from_being_measured(study: Path, spec: Path) -> None:
+    (study / "study.json").write_text(DEEP)
+    pipe("run.json")(runs_in(study)[0])
+    done = call("measure", spec, "--out", study.parent)
+    assert done.exit_code == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["run.json", "summary.json", "search.json"])
+def test_the_verbs_that_need_every_run_refuse_in_one_sentence(study: Path, tmp_path: Path, name: str) -> None:
+    folder = study if name == "search.json" else runs_in(study)[0]
+    text(name, f'{{"schema": 1, "found":{DEEP}')(folder)
+    for words in (("compare", study), ("diagnose", study), ("evidence", study, "-o", tmp_path / "e.zip")):
+        done = call(*words)
+        assert (done.exit_code, done.stderr.count("Traceback")) in ((0, 0), (1, 0), (2, 0))
+
+
+def test_a_run_folder_as_a_spec_is_read_within_the_same_bounds(study: Path) -> None:
+    (study / "study.json").write_text(f'{{"asked": {DEEP}')
+    done = call("check", study)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert "nested deeper than 100 levels" in done.stderr
+    with pytest.raises(tl.errors.BadInput):
+        tl.load(str(study))
