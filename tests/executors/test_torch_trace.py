@@ -12,7 +12,14 @@ from torch.autograd.profiler_util import EventList, FunctionEvent  # noqa: E402
 
 from twinlens.executors.torch.evidence.check import check_phases, check_precision  # noqa: E402
 from twinlens.executors.torch.evidence.kernel_name import kernel_format  # noqa: E402
-from twinlens.executors.torch.evidence.trace import Kernel, compute_formats, kernels_of, longest, without_width  # noqa: E402
+from twinlens.executors.torch.evidence.trace import (  # noqa: E402
+    Kernel,
+    compute_formats,
+    kernels_of,
+    longest,
+    without_head,
+    without_width,
+)
 
 pytestmark = pytest.mark.torch
 NATIVE = dict.fromkeys(("fp32", "tf32", "bf16", "fp8-e4m3"), "native")
@@ -156,10 +163,47 @@ def test_an_unknown_fp8_format_keeps_its_place_and_agrees_with_nothing() -> None
         ("void splitKreduce_kernel<32, 16, int, float, float, float, float>", None),
         ("void at::native::elementwise_kernel<128, 2, float>", None),
         ("nvjet_tst_128x256_64x4_1x2_h_bz_coopA_NNT", "bf16"),
+        ("nvjet_sm90_tst_192x8_64x8_2x1_v_bz_TNT", "bf16"),
+        ("nvjet_sm100_tst_64x8_64x16_2x4_h_bz_splitK_TNT", "bf16"),
+        ("nvjet_sm103_tss_128x256_64x6_2x1_2cta_v_bz_NNT", "bf16"),
+        ("nvjet_sm120_tst_mma_64x64x128_3_32x32x128_tmaAB_alignCD4_bz_TNNN", "bf16"),
+        ("nvjet_hsh_256x144_64x4_1x2_h_bz_coopA_TNT", "fp16"),
+        ("nvjet_sm90_hss_320x128_64x3_1x2_h_bz_coopB_NNT", "fp16"),
+        ("nvjet_sss_tf32_128x256_TNT", "tf32"),
+        ("nvjet_qqtst_112x128_128x7_2x1_v_bz_coopA_algo2_TNN", "fp8-e4m3"),
+        ("nvjet_sm100_qqtst_128x256_128x6_2x1_2cta_v_bz_bias_TNT", "fp8-e4m3"),
+        ("nvjet_qqhsh_128x128_128x6_2x1_v_bz_TNN", "fp8-e4m3"),
+        ("nvjet_qqtst_128x256_128x6_2x2_2cta_h_bz_Avec32UE8M0_Bvec32UE8M0_TNT", "mxfp8"),
+        ("nvjet_sm103_oohsh_128x128_256x7_2x2_2cta_v_bz_Avec16UE4M3_Bvec16UE4M3_TNT", "nvfp4"),
+        ("nvjet_sm100_ootst_128x128_256x7_4x1_2cta_v_bx_Avec16UE4M3_Bvec16UE4M3_TNT", "nvfp4"),
+        ("nvjet_xxzzz_128x128_TNT", None),
+        ("cutlass3x_sm100_bstensorop_s256x192x64gemm_block_scaled_ue4m3xf4_ue4m3xf4_f32_f16_f16_256x192x256", "nvfp4"),
+        ("cutlass3x_sm100_bstensorop_s256x128x32gemm_block_scaled_ue8m0xe4m3_ue8m0xe4m3_f32_void_bf16", "mxfp8"),
+        ("bmm_E2m1_E2m1E2m1_Fp32_t128x64x256u2_s6_et64x64_m128x64x64", "fp4"),
     ],
 )
 def test_a_kernels_name_gives_the_format_of_its_operands(name: str, fmt: str | None) -> None:
     assert kernel_format(name) == fmt
+
+
+def decode_in(layers: str, head: str) -> tuple[Kernel, ...]:
+    """A decode step as a captured graph: 112 products of layers, and one of an output head of 30 % of the time."""
+    trace = Trace()
+    trace.add("cudaGraphLaunch", 12.0)
+    for _ in range(112):
+        trace.add(layers, 0.625, device=True)
+    trace.add(head, 30.0, device=True)
+    return trace.kernels()
+
+
+def test_a_compiled_fp8_decode_with_a_tied_head_is_fp8_by_its_kernels_names() -> None:
+    narrow, wide = "nvjet_sm100_qqtst_128x256_128x6_2x1_2cta_v_bz_TNT", "nvjet_sm100_tst_64x8_64x16_4x1_v_bz_TNT"
+    kernels = decode_in(narrow, wide)
+    assert compute_formats(kernels) == {"fp8-e4m3": pytest.approx(0.7), "bf16": pytest.approx(0.3)}
+    assert compute_formats(without_head(kernels, 1000, "bf16")) == {"fp8-e4m3": 1.0}
+    assert compute_formats(without_head(decode_in(wide, wide), 1000, "bf16")) == {"bf16": 1.0}, "no fp8 anywhere"
+    (check,) = check_precision({"compute": "fp8-e4m3"}, {}, without_head(kernels, 1000, "bf16"), hardware=NATIVE)
+    assert check.verdict == "agrees"
 
 
 def test_a_prefill_in_fp32_under_a_decode_in_bf16_differs_and_says_where() -> None:

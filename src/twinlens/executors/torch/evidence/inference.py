@@ -7,7 +7,7 @@ are those of its eager twin, whose operators can be counted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,11 +25,13 @@ from twinlens.executors.torch.evidence.memory import bytes_of, forget_peak
 from twinlens.executors.torch.evidence.software import findings_on, software, transformers_version
 from twinlens.executors.torch.evidence.subject import OpenServer
 from twinlens.executors.torch.evidence.tf32 import Product, products_seen
+from twinlens.executors.torch.evidence.trace import Kernel, without_head
 from twinlens.executors.torch.evidence.work import ceilings_of_run, compile_first, counted_work
 from twinlens.executors.torch.model.build import drawn_by
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, declared, observed
+from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import BITS
 from twinlens.units import BYTES
 
@@ -56,7 +58,8 @@ def inference_facts(
         findings.append(bound)
     kv = server.generation.cache_tensors() if server.generation else []
     resident = resident_formats(server.model, kv_tensors=kv)
-    checks = witnessed_checks(regime, "inference", resident, kernels, products, device)
+    linears = linear_sizes(server.model)
+    checks = witnessed_checks(regime, "inference", resident, _speaking(server, kernels, linears), products, device)
     work: Estimates = {}
     for name, amount in flop.items():
         work |= counted_work(amount, name, spec, server.model)
@@ -66,7 +69,6 @@ def inference_facts(
     if kv:
         memory["kv_bytes"] = bytes_of(kv, "static KV cache as allocated")
     fidelity = fidelity_rows(server.model, server.dtype, sample, reference)
-    linears = linear_sizes(server.model)
     stored = sum(out * width * BITS.get(fmt, 32) for out, width, fmt in linears) / 8
     work["linear_bytes"] = Estimate(stored, BYTES, "weights of all linear layers, as they are stored", "derived", n=1)
     tokens = spec.workload.input_tokens.max  # type: ignore[union-attr]
@@ -100,6 +102,17 @@ def inference_facts(
         fidelity=fidelity,
         findings=tuple(findings),
     )
+
+
+def _speaking(
+    server: OpenServer, kernels: Mapping[str, tuple[Kernel, ...]], linears: Sequence[tuple[int, int, str]]
+) -> Mapping[str, tuple[Kernel, ...]]:
+    """The kernels that tell the format of products: without an output head that is left wider, as a tied one is."""
+    words = server.ref.shape.vocab if isinstance(server.ref.shape, DecoderShape) else None
+    wider = {held for out, _, held in linears if out == words} - {server.spec.precision.compute}
+    if not server.spec.precision.quantised or words is None or len(wider) != 1:
+        return kernels
+    return {phase: without_head(ran, words, next(iter(wider))) for phase, ran in kernels.items()}
 
 
 def phases_of(server: OpenServer) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:

@@ -150,6 +150,19 @@ def without_width(kernels: Sequence[Kernel], width: int) -> tuple[Kernel, ...]:
     return tuple(kernel for kernel in kernels if not any(width in size for size in kernel.sizes))
 
 
+def without_head(kernels: Sequence[Kernel], width: int, held: str) -> tuple[Kernel, ...]:
+    """The same for a pass of a decoder whose head is `held` in a wider format, in a captured graph too.
+
+    There kernels have no sizes: the head is the product in its format that ran once in the pass, and every layer's ran
+    more than once.
+    """
+    return tuple(
+        kernel
+        for kernel in without_width(kernels, width)
+        if not (kernel.on_device and kernel.calls == 1 and kernel_format(kernel.name) == held)
+    )
+
+
 def _times(kernels: Sequence[Kernel], activation: Mapping[str, int]) -> dict[str, float]:
     times: dict[str, float] = {}
     for kernel in kernels:
