@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
+from types import ModuleType
+from typing import Any
 
 import pytest
 import typer.main
@@ -42,3 +45,22 @@ def _no_gpu() -> str | None:
     except ImportError:
         return "needs the torch extra"
     return None if torch.cuda.is_available() else "needs an NVIDIA GPU, and torch sees none here"
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Put a machine in pynvml's place: `machine(Board("GPU-a"), …)`."""
+    from nvml_machine import Board, Machine
+
+    def of(*boards: Board, **more: Any) -> Machine:
+        made = Machine(*boards, **more)
+        module = ModuleType("pynvml")
+        for name in dir(made):
+            if not name.startswith("__"):
+                setattr(module, name, getattr(made, name))
+        monkeypatch.setitem(sys.modules, "pynvml", module)
+        return made
+
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    return of

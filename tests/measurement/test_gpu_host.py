@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from nvml_machine import Board, Machine, with_slices
 
 from material import inference, spec_of, training
+from nvml_machine import Board, Machine, with_slices
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import gpu_environment, visible_gpus
 from twinlens.measurement.facts.predicted_work import datasheet_of
@@ -29,24 +28,6 @@ from twinlens.spec.precision import precision
 from twinlens.system.nvml import gpus_of
 
 A100, H100, GT = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA T400"
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Put a machine in pynvml's place: `machine(Board("GPU-a"), …)`."""
-
-    def of(*boards: Board, **more: Any) -> Machine:
-        made = Machine(*boards, **more)
-        module = ModuleType("pynvml")
-        for name in dir(made):
-            if not name.startswith("__"):
-                setattr(module, name, getattr(made, name))
-        monkeypatch.setitem(sys.modules, "pynvml", module)
-        return made
-
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
-    return of
 
 
 def test_a_server_gets_the_gpu_that_its_number_means_behind_the_mask() -> None:

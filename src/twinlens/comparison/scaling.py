@@ -41,6 +41,9 @@ def scaling_efficiency(a: Side, b: Side, found: Sequence[Effect]) -> Finding | N
         "way": effect.way,
         "on_processor": _is_on_processor(b),
     }
+    boards = _boards(b if of_b > of_a else a)
+    if kind == "replicas" and boards is not None and boards < more:
+        numbers["boards"] = boards
     threads = [_threads(side) for side in ((a, b) if of_b > of_a else (b, a))]
     if threads[0] != threads[1] and None not in threads:
         numbers |= {"threads_of_fewer": threads[0], "threads_of_more": threads[1]}
@@ -76,6 +79,13 @@ def _threads(side: Side) -> int | None:
     facts = side.runs[0].facts
     known = facts.executor.value("software.framework.threads") if facts else None
     return known if isinstance(known, int) else None
+
+
+def _boards(side: Side) -> int | None:
+    """GPUs that its run computed on, None where that is not known."""
+    facts = side.runs[0].facts
+    known = facts.executor.value("accelerator.uuid") if facts else None
+    return len(known) if isinstance(known, list | tuple) and known else None
 
 
 def _is_on_processor(side: Side) -> bool:

@@ -38,6 +38,18 @@ class Gpu:
         """Whether this is a MIG slice of a board."""
         return self._board is not None
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether this board is cut into MIG slices."""
+        mig = self.ask("nvmlDeviceGetMigMode")
+        return bool(mig and mig[0])
+
+    @property
+    def name(self) -> str | None:
+        """The product's name, None where it is refused."""
+        said = self.ask("nvmlDeviceGetName")
+        return None if said is None else str(said)
+
     def links(self) -> int:
         """How many NVLink places NVML's numbering has."""
         return int(getattr(self.nvml, "NVML_NVLINK_MAX_LINKS", _MOST_LINKS))

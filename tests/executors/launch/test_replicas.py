@@ -17,6 +17,7 @@ from small_recipe import RECIPE
 from test_launch_process import lives, waited
 from test_launch_study import served
 
+import twinlens as tl
 from material import measured, quiet, run_json, spec_of
 from twinlens.comparison.scaling import scaling_efficiency
 from twinlens.errors import BadInput, ExecutorFailed
@@ -30,6 +31,8 @@ from twinlens.executors.launch.runtime import vllm
 from twinlens.executors.launch.server import LaunchedProcess, LaunchedServer
 from twinlens.measurement.server.shared import joined
 from twinlens.record.estimate import Estimate
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.store import create_run
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.study import RunSpec
@@ -127,7 +130,7 @@ def test_each_replica_has_its_share_of_the_processors_and_a_port_of_its_own(
 ) -> None:
     asked = spec_of(served(small_server))
     order = LaunchConfig(asked, "python", "/models/small", "small", 8000, 1, 512, cpus=(0, 1, 2, 3))
-    made = behind_balancer(vllm.RECIPE, order, {"A": "1"}, 2)
+    made = behind_balancer(vllm.RECIPE, order, {"A": "1"}, ((), ()))
     started = json.loads(made.argv[-1])
     assert made.argv[4:6] == ("8000", "/health")
     assert len({one["port"] for one in started}) == 2
@@ -164,9 +167,10 @@ def test_an_answer_that_breaks_off_is_counted_as_lost_and_breaks_off_at_the_clie
         process.stop()
 
 
-def side(replicas: int, spec: RunSpec, rate: float) -> Any:
+def side(replicas: int, spec: RunSpec, rate: float, boards: tuple[str, ...] = ()) -> Any:
     server = SimpleNamespace(replicas=replicas)
-    run = SimpleNamespace(sections=SimpleNamespace(server=server), facts=None, spec=spec)
+    record = ExecutorRecord({"accelerator.uuid": observed(list(boards), "NVML")} if boards else {})
+    run = SimpleNamespace(sections=SimpleNamespace(server=server), facts=Facts(record), spec=spec)
     known = {"output_tokens_per_s": Estimate(rate, "tokens/s", "rows", "measured", low=rate, high=rate, n=9)}
     group = SimpleNamespace(point={"concurrency": 4}, metrics=known)
     return SimpleNamespace(runs=[run], lens="inference", group=group, spec={"workload": {}})
@@ -182,6 +186,21 @@ def test_two_replicas_against_one_have_a_scaling_efficiency_with_its_interval(sp
     assert (efficiency.value, efficiency.low, efficiency.high) == (0.75, 0.7, 0.8)
     assert sentence_of(found).startswith("From 1 to 2 replicas the throughput scales with an efficiency of 75%")
     assert scaling_efficiency(one, side(1, spec, 90.0), [effect]) is None
+    shared = scaling_efficiency(one, side(2, spec, 150.0, ("GPU-a",)), [effect])
+    assert shared is not None
+    assert sentence_of(shared).endswith("they share 1 GPU.")
+    apart = scaling_efficiency(one, side(2, spec, 150.0, ("GPU-a", "GPU-b")), [effect])
+    assert apart is not None
+    assert "share" not in sentence_of(apart)
+
+
+def test_one_replica_and_two_say_both_how_many_they_are(tmp_path: Path, small_server: Path) -> None:
+    one = measured(tmp_path / "one", served(small_server, **CLOSED | {"options": {}}))
+    two = measured(tmp_path / "two", served(small_server, **CLOSED))
+    (found,) = tl.compare(one, two)
+    assert [each.numbers["fields"] for each in found.findings if each.code == "not-said"] == []
+    (field,) = (each for each in found.differences if each.field == "serving.replicas")
+    assert (field.a, field.b) == ((1,), (2,))
 
 
 @pytest.mark.parametrize("count", [0, -1, 65, True, "2"])

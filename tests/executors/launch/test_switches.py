@@ -89,7 +89,7 @@ def test_what_vllm_says_of_its_switches_is_held_against_what_was_asked() -> None
     seen = ServerOutput(pages={PAGE: recorded.VLLM_SWITCHED_INFO})
     same = {
         "prefix_caching": False, "chunked_prefill": False, "ngram_tokens": 3, "kv_format": "int8", "max_sequences": 16,
-        "max_batched_tokens": 2048, "max_context": 1024, "kv_block_tokens": 128,
+        "max_batched_tokens": 2048, "max_context": 1024, "kv_block_tokens": 128, "tensor_parallel": 1,
     }  # fmt: skip
     assert set(same) == {switch.name for switch in vllm.RECIPE.switches}
     assert found(vllm.RECIPE, seen, **same) == []

@@ -27,6 +27,7 @@ class Replica:
 
     def __init__(self, place: int, order: dict[str, Any]) -> None:
         self.place, self.port = place, int(order["port"])
+        self.gpus = order["env"].get("CUDA_VISIBLE_DEVICES", "")
         self.process = subprocess.Popen(order["argv"], env={**os.environ, **order["env"]}, stdin=subprocess.DEVNULL)
         self.under_way = self.sent = self.lost = 0
         self.is_down = False
@@ -41,7 +42,7 @@ class Replica:
     def to_json(self) -> dict[str, Any]:
         return {
             "replica": self.place, "pid": self.process.pid, "port": self.port, "requests": self.sent,
-            "lost": self.lost, "lives": self.lives(),
+            "lost": self.lost, "lives": self.lives(), "gpus": self.gpus,
         }  # fmt: skip
 
 

@@ -51,8 +51,8 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Setting
     said = dict(fields)
     if _QUANTISED in fields and fields[_QUANTISED].value == UNQUANTISED:
         del fields[_QUANTISED]  # what the precision has said already
-    if running.replicas > 1:
-        fields["serving.replicas"] = observed(running.replicas, "servers that answered behind the balancer")
+    behind = "one server, no balancer" if running.replicas == 1 else "servers that answered behind the balancer"
+    fields["serving.replicas"] = observed(running.replicas, behind)
     record = ExecutorRecord(_software(recipe, interpreter, running)).merged(_model(spec, given)).merged(fields)
     asked = settings.switches
     found = (

@@ -36,9 +36,12 @@ _OWN: Mapping[str, Option] = {
     "replicas": Option(
         1, tunes=True, description="Servers behind one balancer that sends each request to the least busy of them."
     ),
+    "gpus_each": Option(
+        0, tunes=True, description="GPUs that each server is given; 0 is what its own parallelism takes, else one."
+    ),
     "cpus": Option([], description="Logical processors that the server is kept to, and its clients off."),
 }
-_MOST_REPLICAS = 64
+_MOST_REPLICAS, _MOST_GPUS = 64, 16
 _GRAPH = "How the model is run: as the runtime ships it (auto), eagerly, or compiled."
 _ASKING = (
     "timeout_s",
@@ -71,6 +74,7 @@ class Settings:
     graph: str = "auto"
     drops_page_cache: bool = False
     replicas: int = 1
+    gpus_each: int = 0
     quantiser: str = ""
     switches: Mapping[str, Value] = field(default_factory=dict)
 
@@ -108,6 +112,9 @@ def settings_of(
     replicas = chosen["replicas"]
     if type(replicas) is not int or not 1 <= replicas <= _MOST_REPLICAS:
         raise BadInput(f"executor.options.replicas is 1 to {_MOST_REPLICAS}, not {replicas!r}", code="TL207")
+    gpus_each = chosen["gpus_each"]
+    if type(gpus_each) is not int or not 0 <= gpus_each <= _MOST_GPUS:
+        raise BadInput(f"executor.options.gpus_each is 0 to {_MOST_GPUS}, not {gpus_each!r}", code="TL207")
     return Settings(
         python=str(Path(chosen["python"]).expanduser()) if chosen["python"] else python,
         args=_args(chosen["args"]),
@@ -118,6 +125,7 @@ def settings_of(
         cpus=_cpus(chosen["cpus"]),
         graph=options.get("graph", "auto"),
         replicas=replicas,
+        gpus_each=gpus_each,
         quantiser=str(Path(chosen["quantiser"]).expanduser()) if chosen["quantiser"] else "",
         drops_page_cache=chosen["drop_page_cache"],
         switches=asked_of(switches, options),

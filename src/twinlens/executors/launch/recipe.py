@@ -84,7 +84,8 @@ class Recipe:
     `unasked`: flags of its command that change how it is shipped, whatever the spec says. `switches`: optimisations
     that a spec may set, each checked against what ran. `loaded`: the pattern of the log line that says in how many
     seconds the weights were loaded. `tasks`: the kinds of
-    `workload.task` that it serves. `quantised_here`: it loads what llm-compressor writes.
+    `workload.task` that it serves. `quantised_here`: it loads what llm-compressor writes. `gpu_flags`: flags whose
+    numbers, multiplied, are the GPUs that one server takes.
     """
 
     kind: str
@@ -109,6 +110,7 @@ class Recipe:
     loaded: str = ""
     tasks: tuple[str, ...] = ("generate",)
     quantised_here: bool = False
+    gpu_flags: tuple[str, ...] = ()
 
 
 def torch_name(order: LaunchConfig, kind: str) -> str:

@@ -17,6 +17,7 @@ import psutil
 
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.launch.environment import environment_of
+from twinlens.executors.launch.gpus import Boards, gpus_of_each, gpus_taken, masked
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
 from twinlens.executors.launch.log_folder import log_folder
 from twinlens.executors.launch.model_folder import folder_of, gguf_file, model_folder
@@ -29,6 +30,7 @@ from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe
 from twinlens.executors.launch.replicas import behind_balancer
 from twinlens.executors.launch.resolve import is_quantised_here, order_of
 from twinlens.executors.launch.startup import after_start, before_start
+from twinlens.executors.launch.switch import words_of
 from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
@@ -79,16 +81,25 @@ class LaunchedServer:
         command = self._recipe.command(order_of(self._recipe, spec, settings, folder=spec.workload.model, port=0))
         argv, chosen = command.argv, {**command.environment, **settings.environment}
         weights = decided_by(spec) if is_quantised_here(spec, settings) else []
-        asked = (self._recipe.kind, argv, chosen, settings.cpus, settings.replicas, dict(settings.switches), weights)
+        dealt = (settings.cpus, settings.replicas, settings.gpus_each)
+        asked = (self._recipe.kind, argv, chosen, dealt, dict(settings.switches), weights)
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
     def refuse_not_installed(self, spec: RunSpec) -> None:
         """Raises BadInput (TL207, TL217) where the Python that would start it lacks the runtime, or that which would
-        quantise its model lacks the compressor."""
+        quantise its model lacks the compressor, and (TL208) where there are fewer GPUs than its servers take."""
         settings = self._settings(spec)
+        self.boards(spec)
         refuse_missing(self._recipe, interpreter_for(self._recipe, settings.python))
         if is_quantised_here(spec, settings):
             versions_in(settings.quantiser)
+
+    def boards(self, spec: RunSpec) -> tuple[Boards, ...]:
+        """The GPUs of each server, as entries of CUDA's mask. Raises BadInput (TL208) where there are too few."""
+        settings = self._settings(spec)
+        words = (*words_of(self._recipe.switches, settings.switches), *settings.args)
+        each = settings.gpus_each or gpus_taken(words, self._recipe.gpu_flags)
+        return gpus_of_each(spec.device, settings.replicas, each, {**os.environ, **settings.environment})
 
     def launch(self, spec: RunSpec, log: Path, say: Say) -> LaunchedProcess:
         """Start one and wait until it is ready; its output goes to `log`.
@@ -109,9 +120,10 @@ class LaunchedServer:
         for attempt in range(1, _TRIES + 1):
             order = order_of(recipe, spec, settings, folder=str(given.folder.path), port=free_port())
             command = recipe.command(order)
-            command = replace(command, environment={**command.environment, **settings.environment})
+            boards = self.boards(spec)
+            command = replace(command, environment={**command.environment, **settings.environment, **masked(*boards)})
             try:
-                return self._started(spec, settings, order, command, log, given, say)
+                return self._started(spec, settings, order, command, boards, log, given, say)
             except ExecutorFailed:
                 if attempt == _TRIES or not is_taken(order.port):  # else somebody took the port meanwhile
                     raise
@@ -181,12 +193,12 @@ class LaunchedServer:
         return settings_of(recipe.kind, spec.executor.options, sys.executable, recipe.graphs, recipe.switches)
 
     def _started(
-        self, spec: RunSpec, settings: Settings, order: LaunchConfig, command: Command, log: Path,
-        given: Given, say: Say,
+        self, spec: RunSpec, settings: Settings, order: LaunchConfig, command: Command, boards: Sequence[Boards],
+        log: Path, given: Given, say: Say,
     ) -> LaunchedProcess:  # fmt: skip
         recipe, port, name, count = self._recipe, order.port, order.name, settings.replicas
         say(f"starting {recipe.name}" if count == 1 else f"starting {count} of {recipe.name}")
-        run = command if count == 1 else behind_balancer(recipe, order, settings.environment, count)
+        run = command if count == 1 else behind_balancer(recipe, order, settings.environment, boards)
         startup = before_start(settings, given.folder.path)
         process = Process(run.argv, environment_of(settings, run.environment), log, cpus=settings.cpus)
         try:

@@ -95,3 +95,8 @@ def on_off(on: str, off: str) -> Callable[[bool], tuple[str, ...]]:
 def flag(name: str) -> Callable[[Any], tuple[str, ...]]:
     """A flag followed by its value."""
     return lambda value: (name, str(value))
+
+
+def is_degree(of: str) -> Callable[[Any, Any], bool]:
+    """Whether a server's degrees of parallelism ("serving.parallel") have the value that was asked of one."""
+    return lambda value, observed: isinstance(observed, Mapping) and observed.get(of) == value

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from twinlens.executors.launch.recipe import gpu_environment
+from twinlens.executors.launch.gpus import uuids_in_cudas_order
+from twinlens.executors.launch.recipe import MASK, gpu_environment
 from twinlens.spec.asked_device import AskedDevice
 from twinlens.system.nvml import Gpu, open_gpus
 
@@ -16,17 +17,11 @@ def board_of(device: AskedDevice, gpus: Sequence[Gpu], environment: Mapping[str,
     None where that is not known: CUDA numbers mixed boards by speed, NVML by bus address, and a board cut into MIG
     slices has as many devices as it has slices.
     """
-    entry = gpu_environment(AskedDevice("cuda", device.index or 0), environment)["CUDA_VISIBLE_DEVICES"]
-    if not entry.isdigit():
-        return next(iter(open_gpus([entry])[0]), None)
-    same_order = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID" or len({_name(gpu) for gpu in gpus}) == 1
-    board = gpus[int(entry)] if int(entry) < len(gpus) and same_order else None
-    mig = board.ask("nvmlDeviceGetMigMode") if board is not None else None
-    return None if mig and mig[0] else board
-
-
-def _name(gpu: Gpu) -> str:
-    return str(gpu.ask("nvmlDeviceGetName"))
+    entry = gpu_environment(AskedDevice("cuda", device.index or 0), environment)[MASK]
+    known = uuids_in_cudas_order(gpus, environment)
+    if entry.isdigit():
+        return gpus[int(entry)] if int(entry) < len(known) else None
+    return next(iter(open_gpus([entry])[0]), None)
 
 
 def gpu_free_bytes() -> float | None:

@@ -105,7 +105,9 @@ def _scaling(finding: Finding) -> str:
     whole = f"{efficiency.value or 0.0:.0%}{_interval(efficiency)}"
     if kind == "replicas":
         load = "at the same number of requests in flight"
+        boards = finding.numbers.get("boards")
         shared = "; they share the cores of one processor" if on_processor else ""
+        shared = f"; they share {boards} GPU{'s' * (boards > 1)}" if boards else shared
         return f"From {fewer} to {more} replicas the throughput scales with an efficiency of {whole}, {load}{shared}."
     same = "the global batch stays" if kind == "strong" else "the batch grows with the ranks"
     shared = "; the ranks share the cores of one processor" if on_processor else ""

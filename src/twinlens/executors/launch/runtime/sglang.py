@@ -15,7 +15,7 @@ from twinlens.executors.launch.recipe import (
     thread_environment,
     torch_name,
 )
-from twinlens.executors.launch.switch import Switch, flag
+from twinlens.executors.launch.switch import Switch, flag, is_degree
 from twinlens.executors.server_words import SHARED, ServerWords, histogram
 from twinlens.executors.settings_text import first_known, flat, formats, pairs, quantisation
 from twinlens.record.executor.record import Fact, declared
@@ -121,6 +121,10 @@ SWITCHES = (
         "kv_block_tokens", int, flag("--page-size"), "serving.kv_block_tokens",
         "Tokens in one block of the KV cache, which is what prefix caching can reuse.",
     ),
+    Switch(
+        "tensor_parallel", int, flag("--tp-size"), "serving.parallel",
+        "GPUs that share each layer of one server.", is_met=is_degree("tensor_parallel"),
+    ),
 )  # fmt: skip
 WORDS = ServerWords(
     prefix="sglang",
@@ -153,6 +157,7 @@ RECIPE = Recipe(
     also=("sglang-kernel", "sgl-kernel"),  # its name since 0.5.12 or so, and before
     words=WORDS,
     switches=SWITCHES,
+    gpu_flags=("--tp-size", "--tensor-parallel-size", "--tp", "--pp-size", "--pipeline-parallel-size"),
     loaded=r"Load weight end\. elapsed=([\d.]+) s",
 )
 EXECUTOR = launched(RECIPE)

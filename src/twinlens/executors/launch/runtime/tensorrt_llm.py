@@ -16,7 +16,7 @@ from twinlens.executors.launch.recipe import (
     gpu_environment,
     thread_environment,
 )
-from twinlens.executors.launch.switch import Switch, flag
+from twinlens.executors.launch.switch import Switch, flag, is_degree
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import first_known, pairs, tensor_format
 from twinlens.record.executor.record import Fact, declared
@@ -94,6 +94,10 @@ SWITCHES = (
         "max_context", int, flag("--max_seq_len"), "serving.context_tokens",
         "Tokens that a request's prompt and answer may have together at most.",
     ),
+    Switch(
+        "tensor_parallel", int, flag("--tp_size"), "serving.parallel",
+        "GPUs that share each layer of one server.", is_met=is_degree("tensor_parallel"),
+    ),
 )  # fmt: skip
 WORDS = ServerWords(
     prefix="trtllm",
@@ -124,5 +128,6 @@ RECIPE = Recipe(
     also=("tensorrt",),
     words=WORDS,
     switches=SWITCHES,
+    gpu_flags=("--tp_size", "--pp_size"),
 )
 EXECUTOR = launched(RECIPE)

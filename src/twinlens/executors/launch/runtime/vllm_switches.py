@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from twinlens.executors.launch.switch import Switch, flag, on_off
+from twinlens.executors.launch.switch import Switch, flag, is_degree, on_off
 
 _KV_WORDS = {
     "bf16": "bfloat16",
@@ -63,5 +63,9 @@ SWITCHES = (
     Switch(
         "kv_block_tokens", int, flag("--block-size"), "serving.kv_block_tokens",
         "Tokens in one block of the KV cache, which is what prefix caching can reuse.",
+    ),
+    Switch(
+        "tensor_parallel", int, flag("--tensor-parallel-size"), "serving.parallel",
+        "GPUs that share each layer of one server.", is_met=is_degree("tensor_parallel"),
     ),
 )  # fmt: skip

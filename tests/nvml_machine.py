@@ -103,6 +103,11 @@ class Machine:
         return self.cuda
 
 
+def boards(uuids: Sequence[str]) -> tuple[Board, ...]:
+    """Boards that are alike."""
+    return tuple(map(Board, uuids))
+
+
 def with_slices(board: Board, *slices: Board) -> Board:
     """The board in MIG mode, cut into these."""
     board.mig = 1
