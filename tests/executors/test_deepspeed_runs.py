@@ -92,7 +92,7 @@ def test_zero_trains_as_one_process_does_and_holds_what_theory_says(
 
 
 def test_a_rank_of_deepspeed_that_is_killed_is_named_and_no_process_is_left(ranks: Ranks) -> None:
-    born = {pid: psutil.Process(pid).create_time() for pid in [ranks.pid, *ranks.pids]}
+    born = {pid: psutil.Process(pid).create_time() for pid in [*ranks.first_pids, *ranks.pids]}
     os.kill(ranks.pids[1], signal.SIGKILL)
     with pytest.raises(ExecutorFailed) as lost:
         ranks.ask({"order": "step"}, "taking step 2")

@@ -108,7 +108,8 @@ def test_how_much_of_an_exchange_is_hidden_is_clamped_and_not_told_within_its_no
     assert hidden_share([3.0, 3.01, 2.99, 3.0], calm, [0.5] * 4)["share"] == 0.0
     assert hidden_share([0.98, 0.99, 0.97, 0.98], calm, [0.5] * 4)["share"] == 1.0
     assert hidden_share([1.0, 2.0, 1.0, 2.0], calm, [0.5] * 4)["share"] is None
-    timed = {"with_s": [1.0, 2.0, 1.0, 2.0], "without_s": calm, "flight_s": [0.5] * 4, "bytes": 4096, "flights": []}
+    timed = {"with_s": [1.0, 2.0, 1.0, 2.0], "without_s": calm, "flight_s": [0.5] * 4, "bytes": 4096}
+    timed |= {"buckets": 0, "flights": []}
     found = exchange([{"exchange": timed}] * 2, on_processor=True)
     assert found is not None
     assert found.code == "exchange-not-resolved"

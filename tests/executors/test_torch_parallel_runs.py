@@ -143,7 +143,7 @@ def test_a_rank_that_stands_still_is_named_in_time_and_nothing_of_it_is_left(
     count = len(ranks.pids)
     opened(ranks, spec(model="small" if count == 4 else "tiny", parallel=parallel, ranks=count, compared_steps=0))
     ranks.patience_s = 3.0
-    born = {pid: psutil.Process(pid).create_time() for pid in [ranks.pid, *ranks.pids]}
+    born = {pid: psutil.Process(pid).create_time() for pid in [*ranks.first_pids, *ranks.pids]}
     os.kill(ranks.pids[1], signal.SIGSTOP)
     with pytest.raises(ExecutorFailed) as lost:
         ranks.ask({"order": "step"}, "taking step 1")

@@ -46,11 +46,11 @@ def test_the_processes_of_a_launched_server_have_a_row_of_their_own_while_they_l
     with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         server.stdout.readline()  # it runs: before, it is hardly larger than nothing
-        _, row = Sampler(lambda rows: None, server_pid=server.pid).read()
+        _, row = Sampler(lambda rows: None, server_pids=[server.pid]).read()
         server.kill()
     assert (row["source"], row["cpu_busy"]) == ("server", None)
     assert row["rss_bytes"] > 2**20
-    assert [row["source"] for row in Sampler(lambda rows: None, server_pid=server.pid).read()] == ["host"]
+    assert [row["source"] for row in Sampler(lambda rows: None, server_pids=[server.pid]).read()] == ["host"]
 
 
 class Package:

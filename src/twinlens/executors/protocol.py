@@ -5,7 +5,7 @@ What one may have besides has a protocol of its own, and is found by `isinstance
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -115,7 +115,7 @@ class HasDeviceMemory(Protocol):
     """An executor whose allocator on a device counts what it gives out."""
 
     def device_memory(self) -> dict[str, int] | None:
-        """The peak over the rows, in bytes: `allocated_peak_bytes`, `reserved_peak_bytes`; None on a processor."""
+        """The peak over the rows, in bytes: as `DeviceMemory` has it; None on a processor."""
         ...
 
 
@@ -124,8 +124,8 @@ class HasProcesses(Protocol):
     """An executor whose work is done by processes of its own."""
 
     @property
-    def pid(self) -> int:
-        """The first of them; the others are below it."""
+    def first_pids(self) -> Sequence[int]:
+        """Those of this machine below which all the others are."""
         ...
 
 

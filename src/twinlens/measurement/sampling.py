@@ -20,10 +20,10 @@ from twinlens.system.nvml import open_gpus
 
 @contextlib.contextmanager
 def sampling_of(
-    spec: RunSpec, folder: Path, facts: Facts, running: Running | None, pid: int | None = None
+    spec: RunSpec, folder: Path, facts: Facts, running: Running | None, pids: Sequence[int] = ()
 ) -> Iterator[Sampler | None]:
-    """Samples of the machine into the run folder, from entering on. `pid`: the first process of a trainer that has
-    processes of its own. Raises BadInput (TL207) for a page of dcgm-exporter that cannot be read."""
+    """Samples of the machine into the run folder, from entering on. `pids`: the first processes of a trainer that
+    has some of its own. Raises BadInput (TL207) for a page of dcgm-exporter that cannot be read."""
     if (
         capabilities(spec.executor.kind).runs == "recorded"
     ):  # what this machine does meanwhile is nothing of the recorded one's
@@ -32,10 +32,10 @@ def sampling_of(
     # Only the boards this run uses: others draw power too, and it is not this run's.
     used = facts.executor.value("accelerator.uuid")
     gpus = open_gpus(used)[0] if used else ()
-    if pid is not None or running is not None:
-        server: Here | None = Here(running.pid if running is not None else pid)
-    else:
+    server: Here | None = Here(running.pid) if running is not None else None
+    if server is None and not pids:
         server = server_here(spec.executor.options.get("url"))
+    theirs = pids if server is None else () if server.pid is None else (server.pid,)
     dcgm = _dcgm(spec, used)
     is_told = server is None or server.pid is not None  # else its work cannot be told from that of others
     with (
@@ -46,7 +46,7 @@ def sampling_of(
             gpus,
             spec.protocol.telemetry_s,
             meters=open_meters(gpus, boards=used or ()),
-            server_pid=server.pid if server else None,
+            server_pids=theirs,
             knows_others=is_told,
             more=dcgm.read if dcgm else None,
         ) as sampler,

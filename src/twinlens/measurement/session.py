@@ -11,6 +11,7 @@ from twinlens.errors import ExecutorFailed, Interrupted, TwinlensError
 from twinlens.executors.protocol import (
     Exchanger,
     HasDeviceMemory,
+    HasProcesses,
     KeepsCheckpoints,
     RemeasuresCeilings,
     SavesWeights,
@@ -110,7 +111,8 @@ def _measure_with(
     begun_s = time.monotonic()
     try:
         opened_facts = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
-        facts = completed(marked(opened_facts, spec, opened), spec, running)
+        pids = opened.first_pids if isinstance(opened, HasProcesses) else ()
+        facts = completed(marked(opened_facts, spec, opened), spec, running, pids)
         update_run(folder, facts=as_tilde(facts.to_json()))
         rows = open_rows(folder, spec)
         if isinstance(opened, KeepsCheckpoints) and opened.examined_s is not None:

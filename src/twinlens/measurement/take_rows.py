@@ -62,8 +62,8 @@ def take_rows(
             told_s = now_s
             say("measuring", share, count)
 
-    pid = opened.pid if isinstance(opened, HasProcesses) else None
-    sampling = sampling_of(spec, rows.folder, facts, running, pid)
+    pids = opened.first_pids if isinstance(opened, HasProcesses) else ()
+    sampling = sampling_of(spec, rows.folder, facts, running, pids)
     if spec.lens == "training":
         assert isinstance(opened, Trainer)
         if turns is not None:

@@ -20,10 +20,13 @@ from twinlens.record.trust.typed_value import typed
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """The allocator's peaks over the rows, in bytes: what it gave out, and what it kept from the device for that."""
+    """The allocator's peaks over the rows, in bytes: what it gave out, and what it kept from the device for that. Of
+    several boards their sums, and what the fullest one gave out."""
 
     allocated_peak_bytes: int
     reserved_peak_bytes: int
+    boards: int = 1
+    fullest_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

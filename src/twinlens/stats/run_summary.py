@@ -47,6 +47,8 @@ def summarise(run: Run) -> Summary:
     metrics["peak_bytes"] = (
         Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
         if _is_attached(run)
+        else Estimate.absent(BYTES, "some ranks are on other nodes, whose memory is not sampled here")
+        if _nodes(run) > 1 and run.sections.device_memory is None
         else peak_memory(
             run.telemetry,
             is_server=run.sections.server is not None,
@@ -56,7 +58,8 @@ def summarise(run: Run) -> Summary:
         )
     )
     metrics |= startup(run)
-    energy_rows = run.telemetry.slice(0, 0) if run.sections.pairing or _is_attached(run) else run.telemetry
+    is_charged = not run.sections.pairing and not _is_attached(run) and _nodes(run) == 1
+    energy_rows = run.telemetry if is_charged else run.telemetry.slice(0, 0)
     why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
     metrics |= energy(
         energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run)
@@ -175,6 +178,11 @@ def _has_ranks(run: Run) -> bool:
     return run.lens != "inference" and "server" in run.telemetry.column("source").unique().to_pylist()
 
 
+def _nodes(run: Run) -> int:
+    known = run.facts.executor.value("interconnect.node_count") if run.facts else None
+    return known if isinstance(known, int) else 1
+
+
 def _evaluations(run: Run) -> list[tuple[float, float]]:
     """When training looked at held-out data or recovered, in seconds: its rate leaves these out, so its energy does."""
     if run.lens != "training" or not run.table.num_rows:
@@ -240,6 +248,8 @@ def _why_no_energy(run: Run) -> str:
         return "the energy of a server cannot be read from its client"
     if run.sections.pairing:
         return "points took turns, and a counter goes on counting through all of them"
+    if (nodes := _nodes(run)) > 1:
+        return f"the ranks are on {nodes} nodes, and the counters of one are read"
     fact = run.facts.executor.facts.get("power.source") if run.facts else None
     if fact is None:
         return "the executor said nothing about energy counters"

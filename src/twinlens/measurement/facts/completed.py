@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from twinlens.executors.registry import capabilities
+from twinlens.executors.registry import capabilities, executor
 from twinlens.measurement.facts.predicted_bubble import predicted_bubble
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
@@ -23,8 +24,9 @@ from twinlens.system.processes import tree
 _BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
 
 
-def completed(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
-    """The executor's own facts, with the host's, the measuring layer's and what theory says of the work."""
+def completed(facts: Facts, spec: RunSpec, running: Running | None, pids: Sequence[int] = ()) -> Facts:
+    """The executor's own facts, with the host's, the measuring layer's and what theory says of the work. `pids`: the
+    first processes of an executor that has some of its own."""
     place = capabilities(spec.executor.kind).runs
     if place == "recorded":
         return facts  # the machine is the recorded one, not this one
@@ -35,7 +37,7 @@ def completed(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
         facts = replace(facts, executor=facts.executor.merged(stack_of(running, spec)))
     # A run on a GPU that cannot be named is still none on the processor: its facts are unknown, and so is its energy.
     on_gpu, used = "accelerator.uuid" in facts.executor.facts, facts.executor.value("accelerator.uuid") or ()
-    ours = tree(running.pid) if running is not None else ()
+    ours = [pid for first in ((running.pid,) if running is not None else pids) for pid in tree(first)]
     host = capture_host("cuda" if on_gpu else "cpu", used, ours, in_use=True)
     meters = open_meters(open_gpus(used)[0] if used else (), boards=used)
     power = energy_facts(meters, "gpu" if on_gpu else "package")
@@ -43,7 +45,8 @@ def completed(facts: Facts, spec: RunSpec, running: Running | None) -> Facts:
     record = ExecutorRecord(host | software | power | provenance(spec, facts)).merged(facts.executor)
     # The driver's own word on a board goes before the framework's, which stands in where there is no NVML.
     record = record.merged({key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None})
-    sheet = datasheet_of(record.value("accelerator.product"), spec.precision)
+    boards = len(used) if on_gpu and executor(spec.executor.kind).degrees is not None else 1
+    sheet = datasheet_of(record.value("accelerator.product"), spec.precision, boards)
     work = theory_of(spec, record.value("precision.head")) | predicted_bubble(spec) | facts.work
     ceilings = within_datasheet(facts.ceilings, sheet) | sheet
     memory = facts.memory | predicted_memory(spec)

@@ -80,15 +80,16 @@ def _unknown(spec: RunSpec, why: str) -> Estimates:
     )
 
 
-def datasheet_of(product: Any, regime: Precision) -> Estimates:
-    """The datasheet's dense rate and bandwidth for a device as the driver names it; empty for an unknown device, and
-    for boards that differ, of which no one rate is stated."""
+def datasheet_of(product: Any, regime: Precision, boards: int = 1) -> Estimates:
+    """The datasheet's dense rate and bandwidth of so many devices as the driver names them: as many as the measured
+    ceilings are of. Empty for an unknown device, and for boards that differ, of which no one rate is stated."""
     device = find_device(product) if isinstance(product, str) else None
     if device is None:
         return {}
     rate = device.rate(regime.compute)
-    quoted = {"datasheet_bytes_per_s": _quoted(device.bandwidth_bytes_per_s, BYTES_PER_S, device.source)}
-    return quoted | ({"datasheet_flop_per_s": _quoted(rate, FLOP_PER_S, device.source)} if rate else {})
+    source = device.source if boards == 1 else f"{boards} boards; {device.source}"
+    quoted = {"datasheet_bytes_per_s": _quoted(boards * device.bandwidth_bytes_per_s, BYTES_PER_S, source)}
+    return quoted | ({"datasheet_flop_per_s": _quoted(boards * rate, FLOP_PER_S, source)} if rate else {})
 
 
 def coverage_of(work: Estimates) -> Estimates:

@@ -80,7 +80,8 @@ def open_meters(
     boards: Sequence[str] | None = None,
 ) -> Meters:
     """Every counter readable here. `gpus` None opens those that NVML sees. `boards`: identifiers (UUID or bus address)
-    of the boards that a run uses, so that no other maker's board is charged to it either; None: all there are."""
+    of the boards that a run uses, so that no other maker's board is charged to it either, and none of them is where one
+    cannot be read (a refused counter, another node); None: all there are."""
     reasons: dict[str, str] = {}
     if gpus is None:
         gpus, reason = open_gpus()
@@ -99,7 +100,11 @@ def open_meters(
     amd, reason = _open_amd(boards)
     if reason:
         reasons["AMD SMI"] = reason
-    return Meters((*meters, *packages, *amd), reasons)
+    of_boards = (*meters, *amd)
+    if boards and 0 < len(of_boards) < len(boards):  # a part of the sum would be read as the whole
+        reasons = {"GPU energy": f"counters of {len(of_boards)} of {len(boards)} boards can be read here"} | reasons
+        of_boards = ()
+    return Meters((*of_boards, *packages), reasons)
 
 
 def _gpu_refusal(gpu: Gpu) -> str | None:

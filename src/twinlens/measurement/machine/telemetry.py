@@ -34,10 +34,10 @@ class Sampler:
 
     Use it as a context manager around the run. Sample times count from `start_ns` on `clock`: unless given, the moment
     it is entered. A sink that raises ends the sampling and `error` keeps why: telemetry never ends a run. Ratios
-    are over the interval since the sample before, so the first row has none. `server_pid`: the first process of
-    the server that is measured, whose work is ours. `knows_others` False: such a server is here, and its processes
-    cannot be seen, so that nothing is said of what others used. `more`: rows of another source at a moment.
-    `most_share`: of a processor that sampling may take; a sample that cost more is followed by a longer pause.
+    are over the interval since the sample before, so the first row has none. `server_pids`: the first processes
+    of the server or of the ranks that are measured, whose work is ours. `knows_others` False: such a server is here,
+    and its processes cannot be seen, so that nothing is said of what others used. `more`: rows of another source at a
+    moment. `most_share`: of a processor that sampling may take; a sample that cost more is followed by a longer pause.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Sampler:
         start_ns: int | None = None,
         clock: Clock | None = None,
         meters: Meters | None = None,
-        server_pid: int | None = None,
+        server_pids: Sequence[int] = (),
         knows_others: bool = True,
         more: Callable[[int], Sequence[Sample]] | None = None,
         most_share: float | None = None,
@@ -57,10 +57,11 @@ class Sampler:
         self._starts_open = start_ns is None
         self._start_ns = self._clock.now_ns() if start_ns is None else start_ns
         self._sink, self._gpus, self._period_s, self._meters = sink, tuple(gpus), period_s, meters
+        self._metered = None if meters is None else {meter.scope for meter in meters.meters}
         self._counters, self._more = dict[str, Gpm](), more or (lambda now_ns: ())
         self._process = psutil.Process()
         self._pressure = Pressure(self._process)
-        self._server_pid, self._knows_others = server_pid, knows_others
+        self._server_pids, self._knows_others = tuple(server_pids), knows_others
         self._children, self._theirs = list[psutil.Process](), list[psutil.Process]()
         self._reads = 0
         self._before: CpuReading | None = None
@@ -191,13 +192,12 @@ class Sampler:
 
     def _server(self) -> list[psutil.Process]:
         """The server's processes: they are the executor, not somebody else's work, whoever started them."""
-        if self._server_pid is None:
-            return []
-        try:
-            first = psutil.Process(self._server_pid)
-            return [first, *first.children(recursive=True)]
-        except psutil.Error:
-            return []
+        found: list[psutil.Process] = []
+        for pid in self._server_pids:
+            with contextlib.suppress(psutil.Error):
+                first = psutil.Process(pid)
+                found += [first, *first.children(recursive=True)]
+        return found
 
     def _of_server(self, now_ns: int) -> list[Sample]:
         """Resident memory of a launched server's processes, what they share counted for each: of all or not at all."""
@@ -212,8 +212,10 @@ class Sampler:
 
     def _gpu(self, gpu: Gpu, now_ns: int) -> Sample:
         gpm = self._counters.get(gpu.uuid)
-        columns = gpu.reading() | dict(gpm.read(now_ns) if gpm else {})
-        return Sample(now_ns, f"gpu:{gpu.uuid}", **columns)
+        scope, columns = f"gpu:{gpu.uuid}", gpu.reading() | dict(gpm.read(now_ns) if gpm else {})
+        if self._metered is not None and scope not in self._metered:  # refused, or a neighbour's in it
+            columns["energy_mj"] = None
+        return Sample(now_ns, scope, **columns)
 
 
 def _cpu_mhz() -> float | None:

@@ -46,6 +46,8 @@ A5 C b . accelerator.flop_per_s_measured          measured matrix rate
 A6 Q b = accelerator.partition         partitioning (MIG, SR-IOV)
 A6 Q b = accelerator.firmware          accelerator firmware
 B1 V b = interconnect.device_link      links between accelerators
+B1 V b = interconnect.collectives   library of collectives between ranks
+B1 C b . interconnect.algorithms    algorithm and protocol of collectives
 B2 V b = interconnect.node_fabric      fabric between nodes
 B2 V b = interconnect.node_count       nodes
 B3 Q b = interconnect.pcie_generation  PCIe generation
@@ -139,6 +141,7 @@ D7 V i = serving.kv_blocks             blocks of the KV cache
 D7 V i = serving.context_tokens        tokens in a request at most
 D8 V t = training.strategy             distributed strategy
 D8 V t = training.world_size           ranks
+D8 C t . training.ranks          where each rank runs
 D8 V t = training.optimizer            optimizer
 D8 C t . training.method               what is trained
 D8 V t = training.accumulation_steps   gradient accumulation

@@ -31,9 +31,12 @@ def _hidden(finding: Finding) -> str:
     share, exposed_s, flight_s = numbers(finding, "share", "exposed_s", "flight_s")
     size, buckets, on_processor = numbers(finding, "bytes", "buckets", "on_processor")
     why = "; processor cores are shared with the exchange, so this says nothing of a GPU" if on_processor else ""
+    cost = f"make it {show(exposed_s, SECONDS)} longer"
+    if finding.numbers.get("by_kernels"):
+        cost = f"for {show(exposed_s, SECONDS)} of it no kernel computes beside them"
     return (
         f"The backward pass hides {share:.0%} of the exchange of gradients: {show(size, BYTES)} in {buckets} buckets "
-        f"are under way for {show(flight_s, SECONDS)}, and make it {show(exposed_s, SECONDS)} longer{why}."
+        f"are under way for {show(flight_s, SECONDS)}, and {cost}{why}."
     )
 
 

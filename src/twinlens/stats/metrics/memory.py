@@ -44,11 +44,14 @@ def peak_memory(
     """
     board, boards = _of_boards(telemetry)
     if on_gpu and allocator:
-        in_use = (
-            f"; the board had {show(float(pc.max(board).as_py()), BYTES)} in use, others' too" if len(board) else ""
-        )
+        who, most = "board" if boards == 1 else f"{boards} boards", float(pc.max(board).as_py() or 0.0)
+        in_use = f"; the {who} had {show(most, BYTES)} in use, others' too" if len(board) else ""
         kept = show(float(allocator.reserved_peak_bytes), BYTES)
-        method = f"most the allocator gave out since the first row ({kept} reserved{in_use})"
+        each = ""
+        if allocator.fullest_peak_bytes is not None:
+            fullest = show(float(allocator.fullest_peak_bytes), BYTES)
+            each = f", summed over {allocator.boards} boards, of which the fullest {fullest}"
+        method = f"most the allocator gave out since the first row{each} ({kept} reserved{in_use})"
         return Estimate(float(allocator.allocated_peak_bytes), BYTES, method, "measured", n=1)
     if on_gpu and not len(board):
         return Estimate.absent(BYTES, "the GPU's memory was not read, and the host's is not the run's")

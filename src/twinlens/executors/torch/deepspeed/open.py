@@ -5,7 +5,6 @@ Needs deepspeed.
 
 from __future__ import annotations
 
-import gc
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +18,7 @@ from twinlens.executors.torch.evidence.memory import forget_peak
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.parallel.one_process import alone
+from twinlens.executors.torch.parallel.place import rank_fields
 from twinlens.executors.torch.parallel.rank import Rank
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.train import refuse_unsupported
@@ -57,9 +57,9 @@ def open_zero(spec: RunSpec, rank: Rank, say: Say) -> tuple[RankTraining, dict[s
     first.batches.close()
     engine.close()
     del first, engine
-    gc.collect()
     forget_peak(rank.device)
     training, _ = made()
+    forget_peak(rank.device)  # last: building holds more than any row does
     return training, {"facts": facts.to_json(), "exchange": {}, "compared": compared, "backend": backend}
 
 
@@ -70,12 +70,16 @@ def _facts(training: RankTraining, engine: ZeroEngine, asked: ZeroOptions, backe
         memory["activations_bytes"] = Estimate.absent(
             BYTES, "casts of gathered weights cannot be told from activations"
         )
-    fields = dict(facts.executor.facts) | {
-        "software.runtime.name": observed("DeepSpeed", "the package"),
-        "software.runtime.version": observed(deepspeed.__version__, "deepspeed.__version__"),
-        "training.strategy": observed(_strategy(engine, asked, backend), "deepspeed, torch.distributed"),
-        "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
-    }
+    fields = (
+        dict(facts.executor.facts)
+        | rank_fields(training.device)
+        | {
+            "software.runtime.name": observed("DeepSpeed", "the package"),
+            "software.runtime.version": observed(deepspeed.__version__, "deepspeed.__version__"),
+            "training.strategy": observed(_strategy(engine, asked, backend), "deepspeed, torch.distributed"),
+            "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
+        }
+    )
     return replace(facts, executor=type(facts.executor)(fields), memory=memory)
 
 

@@ -7,6 +7,7 @@ import torch.distributed as dist
 
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import framework_facts
+from twinlens.executors.torch.parallel.place import rank_fields
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared, observed
 
@@ -14,9 +15,7 @@ from twinlens.record.executor.record import ExecutorRecord, declared, observed
 def exchange_facts(device: torch.device) -> Facts:
     """Backend, number of ranks, the format of elements, and torch itself."""
     world, backend = dist.get_world_size(), dist.get_backend()
-    fields = framework_facts() | device_facts(device)
-    if device.type == "cuda":
-        fields["accelerator.count"] = observed(world, "one GPU for each rank")
+    fields = framework_facts() | device_facts(device) | rank_fields(device)
     fields |= {
         "compiler.name": declared("none (eager)", "torch.distributed"),
         "training.strategy": observed(f"exchanges, {backend}", "torch.distributed.get_backend"),

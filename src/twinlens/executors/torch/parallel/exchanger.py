@@ -13,6 +13,7 @@ from twinlens.executors.torch.parallel.backend import refuse_exchange
 from twinlens.executors.torch.parallel.collectives import timed_pairs
 from twinlens.executors.torch.parallel.exchange_options import ExchangeOptions
 from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
+from twinlens.executors.torch.parallel.over_ranks import facts_over
 from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.record.exchange import Exchange
@@ -51,7 +52,7 @@ class TorchExchanger:
             {"order": "open-exchange", "kind": workload.exchange, "size_bytes": workload.size_bytes}, "opening"
         )
         self._count, self._origin_ns = 1, -1
-        facts = Facts.from_json(told[0])
+        facts = facts_over([Facts.from_json(each) for each in told], split=1)
         on_processor = backend == "gloo" and self._ranks.share_a_clock
         found = Finding("exchange-on-processor", "notes", workload.exchange, {"ranks": asked.ranks})
         return replace(facts, findings=(*facts.findings, *slow, *([found] if on_processor else ())))
@@ -68,9 +69,9 @@ class TorchExchanger:
         return rows
 
     @property
-    def pid(self) -> int:
-        """The first of the processes that do the work."""
-        return self._ranks.pid
+    def first_pids(self) -> Sequence[int]:
+        """The processes of this machine below which all others that do the work are."""
+        return self._ranks.first_pids
 
     def close(self) -> None:
         if ranks := getattr(self, "_ranks", None):

@@ -86,19 +86,26 @@ def hidden_share(with_s: Sequence[float], without_s: Sequence[float], flight_s: 
     return known | {"share": 1 - exposed / flight, "exposed_s": exposed}
 
 
+def _of_exchange(told: dict[str, Any]) -> dict[str, Any]:
+    """From the kernels of a GPU, which say it, or from backward passes with and without the exchange."""
+    if "with_s" in told:
+        return hidden_share(told["with_s"], told["without_s"], told["flight_s"])
+    flight_s, exposed_s = told["flight_s"], told["exposed_s"]
+    share = 1 - exposed_s / flight_s if flight_s else None
+    return {"flight_s": flight_s, "exposed_s": exposed_s, "share": share, "by_kernels": True}
+
+
 def exchange(ranks: Sequence[dict[str, Any]], on_processor: bool) -> Finding | None:
-    """How the slowest rank's exchange overlaps its backward pass; None where no hook tells."""
+    """How the slowest rank's exchange overlaps its backward pass; None where no hook and no kernel tells."""
     timed = [rank["exchange"] for rank in ranks]
     if not all(timed):
         return None
-    each = [hidden_share(t["with_s"], t["without_s"], t["flight_s"]) for t in timed]
-    slowest = max(each, key=lambda known: known["longer_s"])
-    numbers = slowest | {
-        "bytes": timed[0]["bytes"],
-        "buckets": len(timed[0]["flights"]),
-        "flights": timed[0]["flights"],
-    }
+    each = [_of_exchange(told) for told in timed]
+    slowest = max(each, key=lambda known: known.get("longer_s", known["exposed_s"]))
+    numbers = slowest | {name: timed[0][name] for name in ("bytes", "buckets", "flights")}
     numbers |= {"on_processor": on_processor, "ranks": len(ranks)}
+    if slowest["share"] is None and "by_kernels" in slowest:
+        return None  # the profiler of this GPU gives no kernels
     code = "exchange-not-resolved" if slowest["share"] is None else "exchange-hidden"
     return Finding(code, "notes", "", numbers)
 

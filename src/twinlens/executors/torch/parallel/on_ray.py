@@ -73,9 +73,9 @@ class OnRay:
             raise
 
     @property
-    def pid(self) -> int:
-        """This process: the ranks are below Ray's."""
-        return os.getpid()
+    def pid(self) -> None:
+        """None: the ranks are below Ray's processes."""
+        return None
 
     def exit_code(self) -> int | None:
         """Never known from here: a rank that is gone is a closed socket."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, observed
 from twinlens.record.step import Marks
 
 _PHASES = ("data_ns", "forward_ns", "backward_ns", "communicate_ns", "optimize_ns")
@@ -64,9 +66,9 @@ _OF_EACH_STAGE = ("resident_parameters", "trainable_parameters")
 
 
 def facts_over(ranks: Sequence[Facts], split: int, stages: int = 1) -> Facts:
-    """Facts of rank 0, with rates added up over ranks, counted work over one of each `split` ranks that share their
-    data (of a product divided over them the whole is counted on each), and the memory of the fullest rank. Ranks that
-    are `stages` of a pipeline have parameters of their own, which are added up, too."""
+    """Facts of rank 0, with the boards and places of all, rates added up over ranks, counted work over one of each
+    `split` ranks that share their data (of a product divided over them the whole is counted on each), and the memory of
+    the fullest rank. Ranks that are `stages` of a pipeline have parameters of their own, which are added up, too."""
     first, count, counting = ranks[0], len(ranks), ranks[::split]
     work = dict(first.work)
     for name in ("counted_step_flop", *(_OF_EACH_STAGE if stages > 1 else ())):
@@ -81,7 +83,51 @@ def facts_over(ranks: Sequence[Facts], split: int, stages: int = 1) -> Facts:
         for name in first.memory
         if (fullest := max((r.memory[name] for r in ranks), key=lambda each: each.value or 0.0))
     }
-    return replace(first, work=work, ceilings=ceilings, memory=memory)
+    record = ExecutorRecord(dict(first.executor.facts) | _boards(ranks) | _places(ranks))
+    return replace(first, executor=record, work=work, ceilings=ceilings, memory=memory)
+
+
+def _boards(ranks: Sequence[Facts]) -> dict[str, Fact]:
+    """The boards of all ranks, each once; products that differ by product and count, as NVML's are. None on a
+    processor."""
+    product_of = {
+        uuid: rank.executor.value("accelerator.product")
+        for rank in ranks
+        for uuid in rank.executor.value("accelerator.uuid") or ()
+    }
+    if not product_of:
+        return {}
+    products = Counter(product_of.values())
+    source = ranks[0].executor.facts["accelerator.uuid"].source
+    fields = {
+        "accelerator.uuid": observed(list(product_of), f"{source}, of every rank"),
+        "accelerator.count": observed(len(product_of), "boards of all ranks"),
+    }
+    if len(products) > 1:
+        fields["accelerator.product"] = observed(dict(products), f"{source}, of every rank")
+    return fields
+
+
+def _places(ranks: Sequence[Facts]) -> dict[str, Fact]:
+    """Where each rank runs: its node by number, as names of machines are nobody's business, and its device."""
+    places = [place for rank in ranks for place in rank.executor.value("training.ranks") or ()]
+    if len(places) < len(ranks):
+        return {}
+    nodes = list(dict.fromkeys(place["node"] for place in places))
+    numbered = [{**place, "node": nodes.index(place["node"])} for place in places]
+    return {
+        "training.ranks": observed(numbered, "every rank of itself, in their order"),
+        "interconnect.node_count": observed(len(nodes), "kernels that were started, of all ranks"),
+    }
+
+
+def memory_over(ranks: Sequence[dict[str, int] | None]) -> dict[str, int] | None:
+    """The allocators' peaks in bytes, summed over the boards of all ranks, and that of the fullest."""
+    known = [each for each in ranks if each is not None]
+    if not known or len(known) < len(ranks):
+        return None
+    summed = {name: sum(each[name] for each in known) for name in known[0]}
+    return summed | {"boards": len(known), "fullest_peak_bytes": max(each["allocated_peak_bytes"] for each in known)}
 
 
 def mean_loss(ranks: Sequence[dict[str, Any]]) -> float | None:

@@ -35,8 +35,8 @@ class World(Protocol):
     """Ranks that were started, wherever they run."""
 
     @property
-    def pid(self) -> int:
-        """The first process of this machine that belongs to it."""
+    def pid(self) -> int | None:
+        """The process of this machine below which all ranks are; None where there is none."""
         ...
 
     def exit_code(self) -> int | None:

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.device import choose_device
-from twinlens.executors.torch.evidence.memory import device_memory
+from twinlens.executors.torch.evidence.memory import device_memory, forget_peak
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.parallel.collective import exchange_of, stamped, timed, timed_pair
@@ -24,6 +24,7 @@ from twinlens.executors.torch.parallel.exchange import exchange_times
 from twinlens.executors.torch.parallel.exchange_facts import exchange_facts
 from twinlens.executors.torch.parallel.one_process import alone, together
 from twinlens.executors.torch.parallel.options import SHARDED, ParallelOptions
+from twinlens.executors.torch.parallel.place import rank_fields
 from twinlens.executors.torch.parallel.rank_saves import RankSaves
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.train import refuse_unsupported
@@ -112,10 +113,14 @@ class Rank:
         if training.divided.buckets is not None:
             held = float(sum(training.divided.buckets.storages.values()))
             memory["buckets_bytes"] = Estimate(held, BYTES, "buffers of gradient buckets", "measured", n=1)
-        fields = dict(facts.executor.facts) | {
-            "training.strategy": observed(_strategy(asked, backend), "torch.distributed"),
-            "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
-        }
+        fields = (
+            dict(facts.executor.facts)
+            | rank_fields(self.device)
+            | {
+                "training.strategy": observed(_strategy(asked, backend), "torch.distributed"),
+                "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
+            }
+        )
         facts = replace(facts, executor=type(facts.executor)(fields), memory=memory)
         self._say("timing the exchange of gradients")
         exchanged = exchange_times(training, _TIMED_PAIRS)
@@ -126,6 +131,7 @@ class Rank:
                 "alone": alone(training, asked.compared_steps),
                 "together": together(training, asked.compared_steps),
             }
+        forget_peak(self.device)  # last: the comparison holds more than any row does
         examined_s = time.monotonic() - begun_s
         return {"facts": facts.to_json(), "exchange": exchanged, "compared": compared, "backend": backend,
                 "examined_s": examined_s}  # fmt: skip
@@ -134,6 +140,7 @@ class Rank:
         """After a restart: as before, without evidence."""
         training, _, _ = self._build(spec)
         training.optimizer.state.clear()
+        forget_peak(self.device)
 
     def _build(self, spec: RunSpec) -> tuple[RankTraining, ParallelOptions, str]:
         asked = ParallelOptions.of(spec.executor.options)

@@ -14,12 +14,14 @@ import time
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+import psutil
+
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.folder import owned_folder
 from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
 from twinlens.executors.torch.parallel.program import TORCH, Program, Torchrun, World
-from twinlens.executors.torch.parallel.worker import this_machine
+from twinlens.system.this_machine import this_machine
 
 _GATHER_S, _END_S, _GREETING_S = 2.0, 5.0, 5.0
 _MOST_OF_GREETING = 4096
@@ -34,7 +36,7 @@ class Ranks:
         self._folder = owned_folder()
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
-        self._machines: set[str] = set()
+        self._machines: list[str] = []
         self._key = secrets.token_hex(16) if program.on else ""
         self._world: World | None = None
         self._listening: socket.socket | None = None
@@ -50,15 +52,28 @@ class Ranks:
         return list(self._pids)
 
     @property
-    def pid(self) -> int:
-        """torchrun, below which the ranks are; this process, where they are on a cluster."""
+    def first_pids(self) -> list[int]:
+        """torchrun, below which the ranks are; of ranks on a cluster those that run on this machine, below nobody of
+        ours."""
         assert self._world is not None
-        return self._world.pid
+        if self._world.pid is not None:
+            return [self._world.pid]
+        return [
+            pid
+            for pid, at in zip(self._pids, self._machines, strict=True)
+            if at == this_machine() and self._is_one(pid)
+        ]
+
+    def _is_one(self, pid: int) -> bool:
+        """Whether it is a rank: of one in a container the number may be another process here."""
+        with contextlib.suppress(psutil.Error):
+            return self._program.module in psutil.Process(pid).cmdline()
+        return False
 
     @property
     def share_a_clock(self) -> bool:
         """Whether all ranks and this process read one monotonic clock: that of this machine."""
-        return self._machines == {this_machine()}
+        return set(self._machines) == {this_machine()}
 
     def ask(self, order: dict[str, Any], doing: str, say: Say | None = None) -> list[Any]:
         """Give all ranks an order; their answers, by rank.
@@ -148,7 +163,7 @@ class Ranks:
 
     def _accept(self, listening: socket.socket) -> int:
         """Wait for every rank of one attempt to say its number. They connect before they import torch."""
-        known: dict[int, tuple[Connection, int]] = {}
+        known: dict[int, tuple[Connection, int, str]] = {}
         attempt = 0
         until_s = time.monotonic() + self.patience_s
         while len(known) < self._count:
@@ -167,10 +182,10 @@ class Ranks:
                 if hello["attempt"] > attempt:  # the one before failed before all had begun
                     known.clear()
                     attempt = hello["attempt"]
-                known[hello["rank"]] = pipe, hello["pid"]
-                self._machines.add(hello["machine"])
+                known[hello["rank"]] = pipe, hello["pid"], str(hello["machine"])
         self._pipes = [known[rank][0] for rank in range(self._count)]
         self._pids = [known[rank][1] for rank in range(self._count)]
+        self._machines = [known[rank][2] for rank in range(self._count)]
         return attempt
 
     def _greeted(self, connected: socket.socket) -> tuple[Connection, dict[str, Any]] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from twinlens.executors.torch.parallel.degrees import degrees_of, microbatch_of
 from twinlens.executors.torch.parallel.findings import against_one_process, communication, exchange, exchanged
 from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
 from twinlens.executors.torch.parallel.options import ParallelOptions
-from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
+from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, memory_over, step_over
 from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.executors.torch.parallel.run_saves import RunSaves
@@ -116,14 +116,13 @@ class ParallelTrainer:
         return self._origin_ns
 
     def device_memory(self) -> dict[str, int] | None:
-        """The allocator's peak over the rows, in bytes, of the fullest GPU; None on a processor."""
-        told: list[Any] = self._ranks.ask({"order": "memory"}, "reading memory")
-        return None if told[0] is None else {name: max(each[name] for each in told) for name in told[0]}
+        """The allocator's peaks over the rows, in bytes, of all GPUs and of the fullest; None on a processor."""
+        return memory_over(self._ranks.ask({"order": "memory"}, "reading memory"))
 
     @property
-    def pid(self) -> int:
-        """The first of the processes that do the work."""
-        return self._ranks.pid
+    def first_pids(self) -> Sequence[int]:
+        """The processes of this machine below which all others that do the work are."""
+        return self._ranks.first_pids
 
     def close(self) -> None:
         if ranks := getattr(self, "_ranks", None):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import faulthandler
 import json
 import os
-import platform
 import signal
 import socket
 import sys
-import uuid
 from collections.abc import Callable
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
+from twinlens.system.this_machine import this_machine
 
 
 def main(rank_of: Callable[[Say], Any]) -> int:
@@ -43,13 +40,6 @@ def main(rank_of: Callable[[Say], Any]) -> int:
     if rank is not None:
         rank.close()
     return 0
-
-
-def this_machine() -> str:
-    """The same for all processes that share a monotonic clock, and for no others: this start of the kernel."""
-    with contextlib.suppress(OSError):
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return f"{platform.node()} {uuid.getnode()}"
 
 
 def _connected(address: str) -> Connection:

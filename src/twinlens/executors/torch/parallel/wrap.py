@@ -20,7 +20,7 @@ from twinlens.executors.torch.parallel.tensor_parallel import keep_own_gradients
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One all-reduce of gradients, in ns of the monotonic clock."""
+    """One all-reduce of gradients, in ns of the monotonic clock; on a GPU its times are those of being enqueued."""
 
     index: int
     bytes: int
@@ -30,8 +30,8 @@ class Flight:
 
 @dataclass(slots=True)
 class Buckets:
-    """The all-reduces of one backward pass under DDP; on a GPU the end is when the host heard of it. `last`: the mark
-    at which the last bucket left, after which a rank only waits. `sent_bytes`: since somebody set it to 0."""
+    """The all-reduces of one backward pass under DDP, in the order in which they left. `last`: the mark at which the
+    last bucket left, after which a rank only waits. `sent_bytes`: since somebody set it to 0."""
 
     flights: list[Flight] = field(default_factory=list)
     storages: dict[int, int] = field(default_factory=dict)
