@@ -145,4 +145,6 @@ def test_a_summary_on_disk_is_the_summary(tmp_path: Path) -> None:
     found = to_json(tl.summary(run))
     on_disk = json.loads((run.folder / "summary.json").read_text())
     assert on_disk.pop("twinlens") == tl.__version__
+    assert len(on_disk.pop("of")) == 32, "the digest of what it was made of"
+    assert len(on_disk.pop("seal")) == 64
     assert on_disk == json.loads(json.dumps(found))

@@ -1,12 +1,13 @@
-"""summary.json beside a run: derived; not read when it is of another version, or older than its rows."""
+"""summary.json beside a run: derived, and read only where it is sealed and of these very rows (`seal.py`)."""
 
 from __future__ import annotations
 
 import contextlib
 
+from twinlens.measurement.seal import digest_of, is_sealed, seal_of
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
-from twinlens.stats.run_summary import SUMMARY_SCHEMA, from_json, summarise, to_json
+from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.group import Summary
 from twinlens.system.document import read_json
 from twinlens.version import __version__
@@ -20,13 +21,9 @@ def summary_of(run: Run) -> Summary:
     Reading makes no file: a summary.json that is there and no longer whole is renewed, and where there is none (an
     archive, a run that was killed) none is written (decision 34).
     """
-    stored = _stored(run)
-    if stored is not None:
-        return stored
-    if (run.folder / "summary.json").exists():
-        return store_summary(run)
     if _MADE not in vars(run):
-        vars(run)[_MADE] = summarise(run)  # beside its cached rows, of which it is made
+        is_kept = (run.folder / "summary.json").exists()
+        vars(run)[_MADE] = store_summary(run) if is_kept else summarise(run)
     made: Summary = vars(run)[_MADE]
     return made
 
@@ -36,22 +33,24 @@ def store_summary(run: Run) -> Summary:
     stored = _stored(run)
     if stored is not None:
         return stored
+    try:
+        digest = digest_of(run)  # before the rows are read: of rows that come meanwhile it is no digest
+    except OSError:
+        return summarise(run)
     summary = summarise(run)
     if run.state != "running":
+        content = {"twinlens": __version__, "of": digest} | to_json(summary)
         with contextlib.suppress(OSError):  # a folder that cannot be written (shared, read-only) can still be read
-            write_json(run.folder / "summary.json", {"twinlens": __version__} | to_json(summary))
+            write_json(run.folder / "summary.json", content | {"seal": seal_of(content)})
     return summary
 
 
 def _stored(run: Run) -> Summary | None:
-    path = run.folder / "summary.json"
     try:
-        made_s = path.stat().st_mtime
-        if any(made_s < file.stat().st_mtime for file in (run.folder / "run.json", *run.folder.glob("*.arrows"))):
+        data = read_json(run.folder / "summary.json")
+        if not is_sealed(data, data.pop("seal")) or data.pop("of") != digest_of(run) or data["state"] != run.state:
             return None
-        data = read_json(path)
-        if data.pop("twinlens") != __version__ or data["schema"] != SUMMARY_SCHEMA or data["state"] != run.state:
-            return None
+        del data["twinlens"]
         return from_json(data)
     except (OSError, AttributeError, ValueError, KeyError, TypeError):
         return None
