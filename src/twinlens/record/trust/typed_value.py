@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
-
 T = TypeVar("T")
 
 
@@ -16,6 +14,8 @@ def typed(kind: type[T], data: Mapping[str, Any]) -> T:
 
     Raises ValueError naming the field that is missing or of another kind.
     """
+    from pydantic import ValidationError  # of what is read: an `Estimate` alone needs none
+
     try:
         return _adapter(kind).validate_python(data)  # type: ignore[arg-type, no-any-return]
     except ValidationError as error:
@@ -26,4 +26,6 @@ def typed(kind: type[T], data: Mapping[str, Any]) -> T:
 
 @lru_cache(maxsize=32)
 def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
     return TypeAdapter(kind)
