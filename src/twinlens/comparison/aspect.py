@@ -38,6 +38,7 @@ _SPEC: dict[str, Rule] = {
     "executor.options.kv_format": Rule("precision", "V"),
     "executor.options.url": Rule("machine", "Q"),
     "executor.options.api_key_env": Rule("settings", "C"),
+    "executor.options.key_header": Rule("settings", "C"),
     "executor.options.start_timeout_s": Rule("settings", "C"),
     "executor.options.python": Rule("settings", "C"),
     "executor.options.dcgm_url": Rule("settings", "C"),

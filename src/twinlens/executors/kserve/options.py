@@ -11,7 +11,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
 from twinlens.executors.openai.clients import POOL_OPTIONS, client_pool_of, without_pool
 from twinlens.executors.openai.options import OPTIONS as OF_OPENAI
-from twinlens.executors.openai.target import Target, api_key, server_url
+from twinlens.executors.openai.target import Target, api_key, header_name, server_url
 from twinlens.executors.options import refuse_unknown_options
 
 KIND = "kserve-http"
@@ -28,7 +28,7 @@ OPTIONS: Mapping[str, Option] = {
         description='Send images as raw bytes behind the JSON (the extension "binary_tensor_data"): true, false, or '
         '"auto" where the server says that it takes them.',
     ),
-    **{name: OF_OPENAI[name] for name in ("api_key_env", "timeout_s", "ca_file", "kernel_stamps")},
+    **{name: OF_OPENAI[name] for name in ("api_key_env", "key_header", "timeout_s", "ca_file", "kernel_stamps")},
 }
 
 
@@ -71,12 +71,13 @@ def kserve_target(options: Mapping[str, Any], model: str) -> KServeTarget:
         timeout_s=chosen["timeout_s"],
         force_length=False,
         api_key=api_key(chosen["api_key_env"]),
+        key_header=header_name(chosen["key_header"]),
         ca_file=chosen["ca_file"],
         kernel_stamps=chosen["kernel_stamps"],
         metrics_url="off",
     )
     name = chosen["model"] or model
-    if not name or any(not char.isprintable() or char in " /?#%" for char in name + chosen["version"]):
+    if not name or any(not " " < char < "\x7f" or char in "/?#%" for char in name + chosen["version"]):
         raise _no(f"model {name!r} cannot stand in the path of a request; name the server's model")
     binary = None if chosen["binary"] == "auto" else bool(chosen["binary"])
     return KServeTarget(target, name, chosen["version"], tuple(chosen["shape"]), binary)

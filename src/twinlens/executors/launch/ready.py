@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.http_client.page import PageClient
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
@@ -52,15 +53,14 @@ def listens(pid: int, port: int) -> bool:
 
 def page(port: int, path: str, patience_s: float = _PATIENCE_S) -> tuple[int, str]:
     """Status (0: no answer) and text of one page of a server on this machine."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=patience_s)
+    client = PageClient("127.0.0.1", port)
     try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.status, answer.read(_MOST_BYTES).decode("utf-8", "replace")
+        got = client.ask(path, {}, patience_s, most_bytes=_MOST_BYTES)
+        return got.status, got.body.decode("utf-8", "replace")
     except (OSError, http.client.HTTPException):
         return 0, ""
     finally:
-        connection.close()
+        client.close()
 
 
 def pages(port: int, paths: tuple[str, ...], patience_s: float = _LONG_PATIENCE_S) -> tuple[dict[str, Any], list[str]]:
@@ -73,7 +73,7 @@ def pages(port: int, paths: tuple[str, ...], patience_s: float = _LONG_PATIENCE_
         elif status == 200:
             try:
                 answered[path] = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
     return answered, silent
 

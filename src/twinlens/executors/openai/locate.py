@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from twinlens.errors import BadInput
 from twinlens.executors.openai.endpoint_that_answers import endpoint_that_answers
+from twinlens.executors.openai.options import DEFAULTS
 from twinlens.executors.openai.page import Asker, HttpAnswer
-from twinlens.executors.openai.target import PATHS
+from twinlens.executors.openai.target import PATHS, address_of
 from twinlens.record.trust.foreign_text import in_one_line
 
 CODE = "TL223"
@@ -34,11 +35,12 @@ def locate(address: str, options: Mapping[str, Any], *, streams: bool = True) ->
     """Ask the server at an address, with or without http://, /v1 or the path of an endpoint.
 
     `streams`: whether it must stream tokens; where not, the first request of the measurement tells what it answers.
-    `options`: those of openai-http that were chosen already (model, api_key_env, endpoint, limit_field, ca_file).
+    `options`: those of openai-http that were chosen already (model, api_key_env, key_header, endpoint, limit_field,
+    ca_file).
     Raises BadInput (TL223) with one sentence for a server that cannot be measured, TL207 for what is no address.
     """
     base, endpoint = _base(address)
-    asker = Asker(str(options.get("api_key_env", "")), str(options.get("ca_file", "")))
+    asker = Asker(*(str(options.get(name, DEFAULTS[name])) for name in ("api_key_env", "ca_file", "key_header")))
     url, names, seen = _listed(base, asker)
     model = _known(str(options.get("model") or ""), url, names) or _only(url, names, seen)
     chosen: dict[str, Any] = {**options, "url": url, "model": model}
@@ -54,17 +56,7 @@ def _base(address: str) -> tuple[str, str]:
     """The address as far as the API, and the endpoint that it named, "" without one."""
     text = address.strip()
     text = (text if "://" in text else f"http://{text}").rstrip("/")
-    try:
-        parts = urlsplit(text)
-        known = (
-            parts.scheme in ("http", "https")
-            and bool(parts.hostname)
-            and parts.port != 0
-            and not any(map(str.isspace, text))
-        )
-    except ValueError:
-        known = False
-    if not known:
+    if (parts := address_of(text)) is None:
         raise BadInput(f"--url {address!r} is no address of a server; write http://HOST:PORT/v1", code="TL207")
     if parts.username or parts.password or parts.query:
         raise BadInput(

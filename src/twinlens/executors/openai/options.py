@@ -12,6 +12,10 @@ OPTIONS: Mapping[str, Option] = {
     "api_key_env": Option(
         "", description="The environment variable that holds the key; the key itself is kept nowhere."
     ),
+    "key_header": Option(
+        "Authorization",
+        description="The header of the key: Authorization, as a bearer token; api-key, x-api-key or another, as it is.",
+    ),
     "endpoint": Option(
         "chat",
         description='The endpoint that is asked: "chat" or "completions"; of a task in one piece that of the task, and '

@@ -7,19 +7,19 @@ import json
 import os
 import socket
 import ssl
-import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from twinlens.errors import BadInput
+from twinlens.executors.http_client.page import CONNECT_S, NotConnected, PageClient
+from twinlens.executors.openai.target import api_key, key_header, tls_context
 from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.version import __version__
 
 CODE = "TL223"
 USUAL_KEY = "OPENAI_API_KEY"
-CONNECT_S, PAGE_S = 3.0, 5.0
-_MOST_BYTES = 4 * 2**20
+PAGE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class HttpAnswer:
 class Asker:
     """Asks one server. `key_env`: the variable that holds the key; "": OPENAI_API_KEY, where the server wants a key.
 
-    A key is sent to nobody who did not ask for one, and is never shown.
+    A key is sent in `header` (as a bearer token in Authorization), to nobody who did not ask for one, and never shown.
     """
 
-    def __init__(self, key_env: str = "", ca_file: str = "") -> None:
-        self.key_env, self._ca_file = key_env, ca_file
-        self._key = _key(key_env) if key_env else ""
+    def __init__(self, key_env: str = "", ca_file: str = "", header: str = "Authorization") -> None:
+        self.key_env, self._ca_file, self._key_header = key_env, ca_file, header
+        self._key = api_key(key_env)
 
     def ask(self, url: str, body: bytes | None = None, patience_s: float | None = None) -> HttpAnswer:
         """A page, or what comes of a POST, within so many seconds (None: PAGE_S).
@@ -67,7 +67,7 @@ class Asker:
         patience_s = patience_s or PAGE_S
         page = self._once(url, body, patience_s)
         if page.status == 401 and not self._key and os.environ.get(USUAL_KEY, "").strip():
-            self.key_env, self._key = USUAL_KEY, _key(USUAL_KEY)
+            self.key_env, self._key = USUAL_KEY, api_key(USUAL_KEY)
             page = self._once(url, body, patience_s)
         if page.status not in (401, 403):
             return page
@@ -82,11 +82,11 @@ class Asker:
         parts = urlsplit(url)
         try:
             return self._exchanged(parts, body, patience_s)
-        except TimeoutError as late:
-            asked = f"POST {parts.path}" if body else f"GET {parts.path}"
+        except NotConnected:
             where = f"{parts.scheme}://{parts.netloc}"
-            if late.args == (_CONNECTING,):
-                raise _no(f"no server answers at {where} within {CONNECT_S:g} s; correct the url") from None
+            raise _no(f"no server answers at {where} within {CONNECT_S:g} s; correct the url") from None
+        except TimeoutError:
+            asked, where = f"{'POST' if body else 'GET'} {parts.path}", f"{parts.scheme}://{parts.netloc}"
             raise _no(
                 f"{where} takes connections and does not answer {asked} within {patience_s:g} s: it hangs, or is "
                 "still starting; try again when it is ready"
@@ -105,61 +105,22 @@ class Asker:
             ) from None
 
     def _exchanged(self, parts: SplitResult, body: bytes | None, patience_s: float) -> HttpAnswer:
-        connection = self._connection(parts)
         headers = {"User-Agent": f"twinlens/{__version__}", "Accept-Encoding": "identity"}
         if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
+            headers |= key_header(self._key_header, self._key)
         if body is not None:
             headers["Content-Type"] = "application/json"
+        is_tls = parts.scheme == "https"
+        port = parts.port or (443 if is_tls else 80)
+        client = PageClient(parts.hostname or "", port, tls_context(self._ca_file) if is_tls else None)
         try:
-            try:
-                connection.connect()
-            except TimeoutError:
-                raise TimeoutError(_CONNECTING) from None
-            deadline_s = time.monotonic() + patience_s
-            connection.sock.settimeout(patience_s)
-            connection.request("GET" if body is None else "POST", parts.path, body, headers)
-            answer = connection.getresponse()
-            if answer.status in (301, 302, 307, 308):
-                target = in_one_line(answer.getheader("location") or "elsewhere", 200)
-                raise _no(f"{parts.geturl()} redirects to {target}; give the address that it goes to")
-            return HttpAnswer(answer.status, _text(answer, deadline_s), answer.getheader("content-type") or "")
+            page = client.ask(parts.path, headers, patience_s, body)
         finally:
-            connection.close()
-
-    def _connection(self, parts: SplitResult) -> http.client.HTTPConnection:
-        host = parts.hostname or ""
-        if parts.scheme != "https":
-            return http.client.HTTPConnection(host, parts.port, timeout=CONNECT_S)
-        try:
-            tls = ssl.create_default_context(cafile=self._ca_file or None)
-        except OSError as wrong:
-            raise BadInput(
-                f"executor.options.ca_file {self._ca_file!r} cannot be read: {wrong}", code="TL207"
-            ) from None
-        return http.client.HTTPSConnection(host, parts.port, timeout=CONNECT_S, context=tls)
-
-
-_CONNECTING = "connecting"
-
-
-def _text(answer: http.client.HTTPResponse, deadline_s: float) -> str:
-    """The body, up to a limit of bytes and of time: one that drips would hold us up for ever."""
-    got = b""
-    while len(got) < _MOST_BYTES and (part := answer.read1(65536)):
-        got += part
-        if time.monotonic() > deadline_s:
-            raise TimeoutError
-    return got.decode("utf-8", "replace")
-
-
-def _key(variable: str) -> str:
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise BadInput(f"the environment variable {variable!r}, which should hold the key, is not set", code="TL207")
-    if not key.isascii() or not key.isprintable():
-        raise BadInput(f"the environment variable {variable!r} holds no API key", code="TL207")
-    return key
+            client.close()
+        if page.status in (301, 302, 307, 308):
+            target = in_one_line(page.headers.get("location") or "elsewhere", 200)
+            raise _no(f"{parts.geturl()} redirects to {target}; give the address that it goes to")
+        return HttpAnswer(page.status, page.body.decode("utf-8", "replace"), page.headers.get("content-type", ""))
 
 
 def _of_tls(error: ssl.SSLError) -> str:

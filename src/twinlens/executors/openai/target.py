@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_client.connection import Address
@@ -24,11 +25,22 @@ if TYPE_CHECKING:
 ApiKind = Literal["chat", "completions", "embeddings", "rerank", "score"]
 STREAMED: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
 PATHS: dict[str, str] = {**STREAMED, "embeddings": "/embeddings", "rerank": "/rerank", "score": "/score"}
+_HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_OUR_HEADERS = (
+    "host",
+    "user-agent",
+    "accept",
+    "accept-encoding",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One server. `url` as far as /v1; `body`: fields that every request carries; `api_key` is never shown.
+    """One server. `url` as far as /v1; `body`: fields that every request carries; `api_key` is never shown,
+    and goes in `key_header`.
 
     `force_length`: whether requests carry `ignore_eos` and `min_tokens` (a server that forbids unknown fields answers
     422); None: found out by asking. `limit_field`: max_tokens or max_completion_tokens. `probe`: ask once before.
@@ -45,6 +57,7 @@ class Target:
     limit_field: str = "max_tokens"
     body: Mapping[str, Any] = field(default_factory=dict)
     api_key: str = field(default="", repr=False)
+    key_header: str = "Authorization"
     ca_file: str = ""
     kernel_stamps: bool = True
     probe: bool = True
@@ -72,14 +85,7 @@ class Target:
 
     def tls(self) -> ssl.SSLContext | None:
         """The context that checks certificates; None without TLS. Raises BadInput for a CA file that is none."""
-        if not self.is_tls:
-            return None
-        import ssl
-
-        try:
-            return ssl.create_default_context(cafile=self.ca_file or None)
-        except OSError as wrong:  # of which ssl.SSLError is one
-            raise BadInput(f"executor.options.ca_file {self.ca_file!r} cannot be read: {wrong}", code="TL207") from None
+        return tls_context(self.ca_file) if self.is_tls else None
 
     def addresses(self) -> list[Address]:
         """Where it may be, in the resolver's order. Raises ExecutorFailed for a name that has no address."""
@@ -100,7 +106,26 @@ class Target:
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",
         }
-        return headers | ({"Authorization": f"Bearer {self.api_key}"} if self.api_key else {})
+        return headers | self.key_headers()
+
+    def key_headers(self) -> dict[str, str]:
+        """The header that holds the key; none without one."""
+        return key_header(self.key_header, self.api_key) if self.api_key else {}
+
+
+def key_header(name: str, key: str) -> dict[str, str]:
+    """A key as a server wants it: a bearer token in Authorization, as it is in any other header."""
+    return {name: f"Bearer {key}" if name.lower() == "authorization" else key}
+
+
+def tls_context(ca_file: str) -> ssl.SSLContext:
+    """A context that checks certificates. Raises BadInput (TL207) for a CA file that is none."""
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=ca_file or None)
+    except OSError as wrong:  # of which ssl.SSLError is one
+        raise BadInput(f"executor.options.ca_file {ca_file!r} cannot be read: {wrong}", code="TL207") from None
 
 
 def target_of(kind: str, options: Mapping[str, Any]) -> Target:
@@ -121,12 +146,25 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     if not 0 < chosen["timeout_s"] < math.inf:
         raise BadInput(f"executor.options.timeout_s cannot be {chosen['timeout_s']!r}", code="TL207")
     forced = chosen.pop("force_length")
-    key = api_key(chosen.pop("api_key_env"))
+    key, chosen["key_header"] = api_key(chosen.pop("api_key_env")), header_name(chosen["key_header"])
     chosen["url"] = server_url(chosen["url"])
     chosen["metrics_url"] = _page_url("metrics_url", chosen["metrics_url"], ("", "off"))
     chosen["reference"] = _reference(chosen["reference"])
     chosen["dcgm_url"] = _page_url("dcgm_url", chosen["dcgm_url"], ("",))
     return Target(force_length=None if forced == "auto" else forced, api_key=key, **chosen)
+
+
+def address_of(text: str) -> SplitResult | None:
+    """The parts of an http(s) address that can be sent: ASCII without spaces, each label of its host 1 to 63 letters.
+    None where it is none."""
+    try:
+        parts = urlsplit(text)
+        labels = (parts.hostname or "").removesuffix(".").split(".")
+        is_known = parts.scheme in ("http", "https") and parts.port != 0
+    except ValueError:
+        return None
+    is_sent = text.isascii() and text.isprintable() and " " not in text
+    return parts if is_known and is_sent and all(0 < len(label) < 64 for label in labels) else None
 
 
 def server_url(
@@ -141,12 +179,7 @@ def server_url(
         raise BadInput(
             f'executor.options.{option} {text!r} says no protocol; write "http://{text}", or https://', code="TL207"
         )
-    try:
-        parts = urlsplit(text)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        known = False
-    if not known:
+    if (parts := address_of(text)) is None:
         raise BadInput(f'{kind} needs the server: --set executor.options.{option}="{example}"', code="TL207")
     if parts.username or parts.password or parts.query:
         raise BadInput(
@@ -182,15 +215,22 @@ def _page_url(option: str, text: str, words: tuple[str, ...]) -> str:
     """The address of a page, or one of `words`. Raises BadInput (TL207)."""
     if text in words:
         return text
-    try:
-        parts = urlsplit(text)
-        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        known = False
-    if not known or parts.username or parts.password:
+    parts = address_of(text)
+    if parts is None or parts.username or parts.password:
         example = {"metrics_url": '"http://127.0.0.1:8000/metrics", or "off"', "dcgm_url": '"http://HOST:9400/metrics"'}
         raise BadInput(f"executor.options.{option} is the address of a page, {example[option]}", code="TL207")
     return text
+
+
+def header_name(text: str) -> str:
+    """The name of a header that a key can go in. Raises BadInput (TL207)."""
+    if _HEADER_NAME.fullmatch(text) and text.lower() not in _OUR_HEADERS:
+        return text
+    raise BadInput(
+        f"executor.options.key_header {text!r} is the name of no header for a key; write api-key, x-api-key or "
+        "Authorization",
+        code="TL207",
+    )
 
 
 def api_key(variable: str) -> str:

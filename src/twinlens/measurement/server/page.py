@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import time
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urljoin, urlsplit
 
+from twinlens.executors.http_client.page import PageClient
 from twinlens.executors.openai.target import Target
 from twinlens.measurement.server.columns import Columns, columns_of
 from twinlens.measurement.server.tensorrt_llm import IterationStats
+from twinlens.record.trust.foreign_text import in_one_line
 
 _PATIENCE_S = 5.0  # trtllm-serve waits two seconds for statistics where there are none
 _MOST_BYTES = 1 << 22
@@ -28,55 +31,47 @@ class HttpPage:
 
     def __init__(self, url: str, target: Target) -> None:
         parts = urlsplit(url)
-        self.url, self._parts = url, parts
+        self.url = url
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._port = parts.port or _PORTS[parts.scheme]
-        known = ("User-Agent", "Accept-Encoding", "Authorization")
+        host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+        page, server = (parts.scheme, host, port), (target.host, target.port)
+        is_target = page == ("https" if target.is_tls else "http", *server)
+        known = ("User-Agent", "Accept-Encoding")
         self._headers = {key: value for key, value in target.headers().items() if key in known}
-        self._headers["Accept"] = "text/plain"
-        page, server = (parts.scheme, parts.hostname, self._port), (target.host, target.port)
-        self._is_target = page == ("https" if target.is_tls else "http", *server)
-        if not self._is_target:
-            self._headers.pop("Authorization", None)
-        self._tls = target.tls() if self._is_target else None
-        self._connection: http.client.HTTPConnection | None = None
+        self._headers |= {"Accept": "text/plain"} | (target.key_headers() if is_target else {})
+        tls = None
+        if parts.scheme == "https":
+            tls = target.tls() if is_target else ssl.create_default_context()
+        self._client = PageClient(host, port, tls)
 
     def get(self) -> bytes:
         """The page. Raises NoPage."""
+        until_s = time.monotonic() + _PATIENCE_S
         for _ in range(2):  # a mounted page is often one redirection away
             try:
-                status, place, body = self._ask()
+                page = self._client.ask(self._path, self._headers, until_s - time.monotonic(), most_bytes=_MOST_BYTES)
             except (OSError, http.client.HTTPException) as error:
-                self.close()
-                raise NoPage(f"the metrics page does not answer ({str(error) or type(error).__name__})") from None
-            if status in _MOVED and place:
-                self._path = urlsplit(urljoin(self.url, place)).path
+                why = in_one_line(str(error) or type(error).__name__, 100)
+                raise NoPage(f"the metrics page does not answer ({why})") from None
+            place = page.headers.get("location", "")
+            if page.status in _MOVED and place:
+                self._path = self._moved(place)
                 continue
-            if status != 200:
-                raise NoPage(f"the server has no metrics page ({status})")
-            return body
+            if page.status != 200:
+                raise NoPage(f"the server has no metrics page ({page.status})")
+            return page.body
         raise NoPage("the metrics page is moved from place to place")
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._client.close()
 
-    def _ask(self) -> tuple[int, str, bytes]:
-        if self._connection is None:
-            self._connection = self._connect()
-        self._connection.request("GET", self._path, headers=self._headers)
-        answer = self._connection.getresponse()
-        body = answer.read(_MOST_BYTES)
-        if answer.read(1):
-            raise http.client.HTTPException(f"it is longer than {_MOST_BYTES} bytes")
-        return answer.status, answer.headers.get("location", ""), body
-
-    def _connect(self) -> http.client.HTTPConnection:
-        host = self._parts.hostname or ""
-        if self._parts.scheme == "https":
-            return http.client.HTTPSConnection(host, self._port, timeout=_PATIENCE_S, context=self._tls)
-        return http.client.HTTPConnection(host, self._port, timeout=_PATIENCE_S)
+    def _moved(self, place: str) -> str:
+        """The path of a redirection, on the same server. Raises NoPage for what is no address."""
+        try:
+            path = urlsplit(urljoin(self.url, place)).path
+        except ValueError:
+            raise NoPage(f"the metrics page is moved to {in_one_line(place, 60)!r}, which is no address") from None
+        return quote(path.encode("latin-1", "replace"), safe="/%:@!$&'()*+,;=~") or "/"
 
 
 def pause() -> None:

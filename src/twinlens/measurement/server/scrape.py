@@ -51,7 +51,10 @@ class Scraper:
 
     def begin(self) -> str | None:
         """The first reading, before anything is sent; why there is none, where the server has no page."""
-        sample = self._sample()
+        try:
+            sample = self._sample()
+        except Exception as error:  # the boundary between an observer and what it observes
+            return f"{type(error).__name__}: {str(error)[:200]}"
         self._before = sample
         return sample.error
 
