@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
-from hostile_server import DONE, Asked, answer, event, good, said, usage
-from http_play import TOKENS, one_by_one, only, rows_of, streamed
+from hostile_server import DONE, Asked, answer, event, good, hostile, said, usage
+from http_play import TOKENS, one_by_one, only, opened, rows_of, streamed
 
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.openai import discovery
 from twinlens.record.request import Request
 
 LIMIT = "the server counts {} output tokens, and the limit was {}"
@@ -72,6 +75,33 @@ def test_more_tokens_of_a_prompt_than_its_words_can_be_are_no_answer() -> None:
     row = only(rows_of(streamed(*events)))
     assert row.error == "the server counts 1000000 input tokens, and about 5 were sent"
     assert (row.outcome, row.input_tokens) == ("failed", 5)
+
+
+@pytest.mark.parametrize("after", [1, 3, 200])
+def test_what_follows_done_is_no_answer(after: int) -> None:
+    events = [*[said(content="x")] * (TOKENS - 2), said("length"), DONE, *[said(content="x")] * after, usage(TOKENS)]
+    row = only(rows_of(streamed(*events)))
+    assert (row.outcome, row.error) == ("cut_off", f"{TOKENS - 2} of {TOKENS} tokens, finish_reason length")
+    whole = [*[said(content="x")] * TOKENS, said("length"), usage(TOKENS), DONE, *[said(content="x")] * after]
+    row = only(rows_of(streamed(*whole)))
+    assert (row.outcome, len(row.chunk_ns)) == ("ok", TOKENS)
+
+
+@pytest.mark.parametrize(("busy", "is_measured"), [(1, True), (4, True), (5, False)])
+def test_one_refusal_of_the_first_request_ends_no_measurement(
+    busy: int, is_measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "PAUSES_S", (0.0,) * 4)
+
+    def behave(asked: Asked) -> None:
+        refused = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"
+        asked.send(refused) if asked.number < busy else good(asked)
+
+    with hostile(behave) as server, contextlib.ExitStack() as stack:
+        if not is_measured:
+            stack.enter_context(pytest.raises(ExecutorFailed, match="does not answer a short request: HTTP 503: busy"))
+        stack.enter_context(opened(server.url, probe=True))
+        assert len(server.asked) == busy + 1
 
 
 def test_a_liar_in_every_second_answer_costs_the_others_nothing() -> None:

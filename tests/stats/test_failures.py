@@ -103,3 +103,11 @@ def test_only_nearly_nothing_is_hopeless(tmp_path: Path, lost: int, hopeless: bo
     one = found(run_of(tmp_path, [BUSY] * lost + [OK] * (30 - lost)))
     assert one.code == "mostly-failed"
     assert is_hopeless(one) is hopeless
+
+
+def test_reasons_with_other_statuses_are_other_reasons(tmp_path: Path) -> None:
+    statuses = [("failed", f"HTTP {status}: status {status}") for status in range(200, 240)]
+    one = found(run_of(tmp_path, [*statuses, *[("failed", "HTTP 500: at row 7"), ("failed", "HTTP 500: at row 8")]]))
+    assert one.numbers["reasons"][0] == ["HTTP 500: at row 7", 2]
+    assert [count for _, count in one.numbers["reasons"]] == [2, 1, 1, 1]
+    assert sentence_of(one).endswith("; 37 × other reasons.")

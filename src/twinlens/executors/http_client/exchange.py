@@ -156,6 +156,7 @@ class Exchange:
             lags_ns=self._arrivals.lags_ns(),
             merged=merged_reads(reads),
             loss=self.loss,
+            over_ns=self._arrivals.last_ns or 0,
         )
 
     def _is_ordinary_head(self) -> bool:

@@ -9,7 +9,7 @@ from twinlens.executors.kserve.metadata import Tensors, read_metadata
 from twinlens.executors.kserve.options import KServeTarget, kserve_target
 from twinlens.executors.one_answer.finding import one_answer_findings
 from twinlens.executors.openai.clients import client_pool_of
-from twinlens.executors.openai.discovery import asked, reachable
+from twinlens.executors.openai.discovery import asked_until_taken, reachable
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.request_writer import EndpointConfig, head_lines
 from twinlens.executors.protocol import Say, TakesRow
@@ -44,7 +44,7 @@ class KServeServer:
         headers = {name: value for name, value in server.target.headers().items() if name != "Content-Type"}
         head = head_lines(headers | {"Accept": "application/json"})
         requests = ImageRequests(tensors, workload.task.images, server.path, head, spec.protocol.seed)
-        ended, has_stamps = asked(server.target, address, requests.of(_SHORT), _FIRST_ANSWER_S)
+        ended, has_stamps = asked_until_taken(server.target, address, requests.of(_SHORT), _FIRST_ANSWER_S)
         row = requests.row(_SHORT, ended, ended.sent_ns)
         if row.outcome != "ok":
             raise ExecutorFailed(f"{server.target.url} does not classify an image: {row.error}", code="TL302")

@@ -15,6 +15,8 @@ from twinlens.record.trust.foreign_text import in_one_line
 
 DATATYPES = {"FP32": "<f4", "FP64": "<f8", "FP16": "<f2", "UINT8": "|u1", "INT8": "|i1", "INT32": "<i4", "INT64": "<i8"}
 """Datatypes of images, and how numpy writes them."""
+_MOST_NUMBERS = 2**22
+"""Of one image: 1,182 × 1,182 points of three colours."""
 _BINARY = "binary_tensor_data"
 
 
@@ -66,13 +68,15 @@ def tensors_of(asked: KServeTarget, about: Mapping[str, Any], model: Mapping[str
     if len(entries) != 1:
         raise _unfit(asked, f"takes {len(entries)} inputs, and images are one")
     name, datatype, sizes = entries[0].get("name"), entries[0].get("datatype"), _sizes(entries[0])
-    if not isinstance(name, str) or datatype not in DATATYPES:
+    if not isinstance(name, str) or not isinstance(datatype, str) or datatype not in DATATYPES:
         raise _unfit(asked, f"takes {in_one_line(str(datatype), 40)}, and images are sent as {', '.join(DATATYPES)}")
     shape = asked.shape or tuple(sizes[1:])
     if not shape or min(shape) < 1:
         raise _unfit(
             asked, f"leaves the shape of an image open ({sizes}): --set executor.options.shape='[3, 224, 224]'"
         )
+    if math.prod(shape) > _MOST_NUMBERS:
+        raise _unfit(asked, f"takes images of {list(shape)} numbers, and at most {_MOST_NUMBERS:,} in all can be sent")
     extensions = about.get("extensions")
     takes = isinstance(extensions, list) and _BINARY in extensions
     outputs = _entries(model, "outputs")
@@ -89,7 +93,7 @@ def _entries(page: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 def _sizes(entry: Mapping[str, Any]) -> list[int]:
     shape = entry.get("shape")
-    return [n for n in shape if type(n) is int] if isinstance(shape, list) else []
+    return shape if isinstance(shape, list) and all(type(n) is int for n in shape) else []
 
 
 def _unfit(asked: KServeTarget, why: str) -> BadInput:

@@ -19,6 +19,7 @@ from twinlens.executors.http_client.connection import Address
 from twinlens.executors.http_client.event_loop import EventLoop
 from twinlens.executors.one_answer.check import dimension_of
 from twinlens.executors.one_answer.text_request import TextRequests
+from twinlens.executors.openai.page import BUSY, PAUSES_S
 from twinlens.executors.openai.request_writer import Requests, page_request
 from twinlens.executors.openai.target import Target
 from twinlens.executors.openai.task_requests import first_tries, short_request
@@ -134,7 +135,7 @@ def _tried(target: Target, task: Task, tries: tuple[Requests, ...], plain: Disco
     """Ask once, with as many of the useful fields as the server takes."""
     short = short_request(task)
     for requests in tries:
-        ended, has_stamps = asked(target, plain.address, requests.of(short), patience_s)
+        ended, has_stamps = asked_until_taken(target, plain.address, requests.of(short), patience_s)
         row = requests.row(short, ended, ended.sent_ns)
         if row.outcome in ("ok", "cut_off"):
             found = replace(plain, requests=requests, row=row, has_stamps=has_stamps)
@@ -148,6 +149,16 @@ def _tried(target: Target, task: Task, tries: tuple[Requests, ...], plain: Disco
     if ended.status == 404 and not target.path.endswith("/v1"):
         hint = f'; is /v1 missing? write executor.options.url="{target.url}/v1"'
     raise ExecutorFailed(f"{target.url} does not answer a short request: {row.error}{hint}", code="TL302")
+
+
+def asked_until_taken(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:
+    """The outcome of `asked`, again after a while where the server says that it has too much to do now."""
+    for pause_s in PAUSES_S:
+        ended, has_stamps = asked(target, address, payload, timeout_s)
+        if ended.status not in BUSY:
+            return ended, has_stamps
+        time.sleep(pause_s)
+    return asked(target, address, payload, timeout_s)
 
 
 def asked(target: Target, address: Address, payload: bytes, timeout_s: float) -> tuple[Ended, bool]:

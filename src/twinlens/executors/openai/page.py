@@ -7,6 +7,7 @@ import json
 import os
 import socket
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -20,6 +21,9 @@ from twinlens.version import __version__
 CODE = "TL223"
 USUAL_KEY = "OPENAI_API_KEY"
 PAGE_S = 5.0
+BUSY = (429, 502, 503, 504)
+PAUSES_S = (0.5, 1.0, 2.0, 4.0)
+"""Before what was refused with a status of BUSY is asked for again: one refusal is no reason to measure nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,10 @@ class Asker:
         Raises BadInput (TL223) where nothing comes, or where a key is wanted that is not there or not taken.
         """
         patience_s = patience_s or PAGE_S
-        page = self._once(url, body, patience_s)
+        page = self._until_taken(url, body, patience_s)
         if page.status == 401 and not self._key and os.environ.get(USUAL_KEY, "").strip():
             self.key_env, self._key = USUAL_KEY, api_key(USUAL_KEY)
-            page = self._once(url, body, patience_s)
+            page = self._until_taken(url, body, patience_s)
         if page.status not in (401, 403):
             return page
         if self._key:
@@ -77,6 +81,14 @@ class Asker:
             f"{url} wants a key (HTTP {page.status}): put it into the environment variable {USUAL_KEY}, or name "
             "another variable with --key-env"
         )
+
+    def _until_taken(self, url: str, body: bytes | None, patience_s: float) -> HttpAnswer:
+        for pause_s in PAUSES_S:
+            page = self._once(url, body, patience_s)
+            if page.status not in BUSY:
+                return page
+            time.sleep(pause_s)
+        return self._once(url, body, patience_s)
 
     def _once(self, url: str, body: bytes | None, patience_s: float) -> HttpAnswer:
         parts = urlsplit(url)

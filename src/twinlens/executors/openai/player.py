@@ -24,6 +24,7 @@ from twinlens.schedule.request import Schedule, ScheduledRequest, SeesEnds, Sett
 _AHEAD_NS = 5_000_000
 _AT_ONCE = 8
 _MOST_LATE_NS = 10_000_000_000
+_SILENCE_NS = 1_000_000  # from the last token to the last byte, beyond what the bytes of one write lie apart
 _TOO_LATE = "the client was over 10 s late: it was never sent"
 
 
@@ -146,6 +147,8 @@ class Player:
         self._rows(row)
         if self._on_response is not None:
             self._on_response(scheduled, row, response_of(ended))
+        if ended.fault is None and ended.over_ns - ended.end_ns > _SILENCE_NS:  # a slot is free once the stream is over
+            row = replace(row, end_ns=ended.over_ns - self._origin_ns)
         after = self._after.pop(ended.key, None)
         if after is None or self._closed is None:
             self._schedule.done(row)

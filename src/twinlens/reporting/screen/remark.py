@@ -32,8 +32,9 @@ def remarks(run: Run, summary: Summary) -> dict[str, str]:
         (finding for finding in summary.findings if "reasons" in finding.numbers and "lost" in finding.numbers), None
     )
     if lost is not None:
-        first = next(iter(lost.numbers["reasons"]), ["", 0])
-        by_metric["failed_share"] = f"{lost.numbers['lost']} of {lost.numbers['requests']}: {clean(first[0], 60)}"
+        reason, count = next(iter(lost.numbers["reasons"]), ["", 0])
+        often = f"{count} × " if count < lost.numbers["lost"] else ""
+        by_metric["failed_share"] = f"{lost.numbers['lost']} of {lost.numbers['requests']}: {often}{clean(reason, 60)}"
     return by_metric
 
 

@@ -22,6 +22,8 @@ def _lost(finding: Finding) -> str:
     given = finding.numbers.get("reasons") or []
     several = len(given) > 1 or sum(count for _, count in given) < lost
     why = "; ".join(f"{f'{count} × ' if several else ''}{clean(word, 120).rstrip('.')}" for word, count in given)
+    if given and (others := lost - sum(count for _, count in given)) > 0:
+        why += f"; {others} × other reasons"
     return f"{lost} of {requests} requests {outcome}{f': {why}' if why else ''}."
 
 

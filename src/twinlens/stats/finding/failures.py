@@ -16,7 +16,7 @@ MOSTLY = 0.5  # with more than half of its requests lost a run says nothing of t
 HOPELESS = 0.9  # nearly all: what was meant to be measured did not happen
 _FEWEST_DEAD = 5  # fewer at the end may be a restart, or one unlucky connection
 _REASONS = 4
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(HTTP \d{3})\b|\d+")
 _AWAY = ("cannot connect", "the connection broke", "the server closed the connection")
 """How the errors of rows began that runs of before `loss` have, where the connection was lost."""
 
@@ -50,14 +50,15 @@ def is_hopeless(finding: Finding) -> bool:
 
 
 def reasons(run: Run, lost: np.ndarray) -> list[list[Any]]:
-    """The most frequent reasons of the rows `lost` [n], each with how often; those alike but for numbers are one."""
+    """The most frequent reasons of the rows `lost` [n], each with how often; those alike but for numbers are one,
+    HTTP statuses apart."""
     if "error" not in run.table.column_names:
         return []
     errors = run.table.column("error").to_pylist()
     alike: dict[str, Counter[str]] = {}
     for row in np.flatnonzero(lost):
         word = errors[row] or f"{run.requests.outcome[row]}, and nobody said why".replace("_", " ")
-        alike.setdefault(_NUMBER.sub("0", word), Counter())[word] += 1
+        alike.setdefault(_NUMBER.sub(lambda number: number[1] or "0", word), Counter())[word] += 1
     often = sorted(alike.values(), key=lambda kinds: -kinds.total())
     return [[kinds.most_common(1)[0][0], kinds.total()] for kinds in often[:_REASONS]]
 

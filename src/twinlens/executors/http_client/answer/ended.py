@@ -16,7 +16,8 @@ class Ended:
     """An exchange that is over. Times are ns of the monotonic clock; `sent_ns` is 0 where nothing was ever sent.
 
     `fault`: None, or what went wrong on the wire; `loss`: how the connection was lost, where that is it.
-    `chunk_ns`: when each chunk with tokens was complete.
+    `chunk_ns`: when each chunk with tokens was complete. `over_ns`: when its last byte was there, which may be long
+    after the last token; 0 where nothing came.
     `lags_ns`: for each read, how long its bytes had lain there. `merged`: reads that completed several chunks.
     """
 
@@ -32,6 +33,7 @@ class Ended:
     lags_ns: np.ndarray
     merged: int
     loss: Loss | None = None
+    over_ns: int = 0
 
 
 def merged_reads(reads: list[int]) -> int:

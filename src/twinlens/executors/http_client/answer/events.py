@@ -36,7 +36,9 @@ class Answer:
         self.said: dict[str, Any] | None = None
 
     def take(self, data: bytes, read: int) -> bool:
-        """One event's data; whether it was a chunk of content. Raises Malformed."""
+        """One event's data; whether it was a chunk of content. What follows `[DONE]` is no answer. Raises Malformed."""
+        if self.is_done:
+            return False
         if data[:1] == b"{":
             return self._chunk(_parsed(data), read)
         if data.strip() == b"[DONE]":

@@ -60,7 +60,7 @@ class FastPath:
 
         `ends`: where each read ended in the wire, the first of which is read number `first`. Raises Malformed.
         """
-        spoke = True
+        spoke = not answer.is_done
         while True:
             if self._after and spoke:  # after an event without text, the next is another kind too
                 at = self._many(wire, at, ends, first, answer)

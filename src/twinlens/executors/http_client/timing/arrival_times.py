@@ -55,6 +55,11 @@ class Arrivals:
         late = np.full(count - self._known, self._last_ns or 0, np.int64)
         return np.concatenate([*self._chunk_ns, late])
 
+    @property
+    def last_ns(self) -> int | None:
+        """When the last read settled was there; None before the first."""
+        return self._last_ns
+
     def lags_ns(self) -> np.ndarray:
         """For each read, how long its last bytes had lain there."""
         return np.concatenate([*self._lags, np.empty(0, np.int64)])
