@@ -27,7 +27,7 @@ def run(device: str, json: bool, quiet: bool, with_collectives: bool = False, ra
     with sentences():
         if not quiet and not json:
             exchanges = ", and exchanges between processes, a minute" if with_collectives else ""
-            err().print(f"measuring ceilings, about ten seconds{exchanges} …")
+            err().print(f"measuring ceilings, ten seconds on a processor and half a minute on a GPU{exchanges} …")
         probed = probe(device, collectives=with_collectives, ranks=ranks)
         if json:
             print_json(probed.to_json())

@@ -72,7 +72,10 @@ def deciding_ceilings(format: str, device: str, *, serving: bool, threads: int |
 
 
 def all_ceilings(device: str = "cpu", threads: Sequence[int] | None = None) -> tuple[Ceiling, ...]:
-    """Every ceiling of this device, for one thread and for all of torch's (default); absent ones say why."""
+    """Every ceiling of this device, for one thread and for all of torch's (default); absent ones say why.
+
+    The matrix rates of a GPU are those that it sustains, which takes three seconds for each format.
+    """
     counts = tuple(dict.fromkeys(threads or (1, torch.get_num_threads()))) if device == "cpu" else (1,)
     data = pattern(buffer_bytes(device), device)
     ceilings: list[Ceiling] = []
@@ -80,7 +83,8 @@ def all_ceilings(device: str = "cpu", threads: Sequence[int] | None = None) -> t
         ceilings.append(Ceiling("copy", "", "", count, copy_bytes_per_s(device, count, data)))
         ceilings.append(Ceiling("read", "", "", count, read_bytes_per_s(device, count, data)))
         for fmt in MATRIX_FORMATS:
-            ceilings.append(Ceiling("matrix", fmt, "", count, matrix_flop_per_s(fmt, device, count)))
+            kept = sustained_flop_per_s(fmt, device) if device != "cpu" else matrix_flop_per_s(fmt, device, count)
+            ceilings.append(Ceiling("matrix", fmt, "", count, kept))
         for fmt, layouts in LAYOUTS.items():
             squares = [(2048, 2048)] * max(1, data.numel() // (2048 * 2048 * 4))
             for layout in layouts:

@@ -38,10 +38,12 @@ def timed(call: Call, device: str, budget_s: float = 0.1) -> list[float]:
 
 
 def sustained(call: Call, device: str, warm_s: float = WARM_S, timed_s: float = SUSTAINED_S) -> list[float]:
-    """Seconds a call takes in each of nine stretches, back to back on a GPU that is warm; nothing waits in between."""
-    once_s = _once(call, device)
-    for _ in range(max(1, round(warm_s / once_s))):
-        call()
+    """Seconds a call takes in each of nine stretches, back to back on a GPU that is warm; nothing waits in between.
+
+    How many calls fill a stretch is known from the warm ones: the first call of a process starts the library too, and
+    may take a hundred times as long.
+    """
+    once_s = _warm(call, device, warm_s)
     calls = max(1, round(timed_s / REPEATS / once_s))
     marks = [_event(device)]
     for _ in range(REPEATS):
@@ -50,6 +52,19 @@ def sustained(call: Call, device: str, warm_s: float = WARM_S, timed_s: float = 
         marks.append(_event(device))
     marks[-1].synchronize()
     return [float(a.elapsed_time(b)) / 1e3 / calls for a, b in pairwise(marks)]
+
+
+def _warm(call: Call, device: str, warm_s: float) -> float:
+    """Seconds a call takes once the board has worked for `warm_s` in stretches that double. The first call is left out."""
+    _calls(call, device, 1)
+    worked_s, calls = 0.0, 1
+    while True:
+        took_s = max(_calls(call, device, calls), 1e-9)
+        worked_s += took_s
+        if worked_s >= warm_s:
+            return took_s / calls
+        if took_s < warm_s / 8:
+            calls *= 2
 
 
 def captured(call: Call, device: str) -> Call:
