@@ -12,14 +12,24 @@ from material import quiet, spec_of, training
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from twinlens.errors import BadInput  # noqa: E402
-from twinlens.executors.torch import device  # noqa: E402
 from twinlens.executors.torch.device import auto_note, choose_device, why_no_gpu  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.asked_device import asked_device  # noqa: E402
+from twinlens.system import gpu_driver  # noqa: E402
 
 pytestmark = pytest.mark.torch
 DRIVER = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2026\n"
+
+
+def host(root: Path, *devices: str) -> Path:
+    """A machine whose kernel has the driver loaded, and that has these devices."""
+    (root / "proc/driver/nvidia").mkdir(parents=True)
+    (root / "proc/driver/nvidia/version").write_text(DRIVER)
+    (root / "dev").mkdir()
+    for name in devices:
+        (root / "dev" / name).touch()
+    return root
 
 
 class Board:
@@ -37,7 +47,8 @@ class Board:
         }.items():
             patch.setattr(torch.cuda, name, answer)
         patch.setattr(torch.version, "cuda", "13.0")
-        patch.setattr(device, "_NVIDIA_DRIVER", Path("/nowhere/at/all"))
+        patch.setattr(gpu_driver, "_ROOT", Path("/nowhere/at/all"))
+        patch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def _set(self, index: int) -> None:
         self.current = index
@@ -69,9 +80,7 @@ def test_an_old_driver_is_named_with_the_remedy_and_auto_says_it_took_the_cpu(
 ) -> None:
     Board(monkeypatch, 0, (9, 0), CUDA_13)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)  # NVML counts boards that CUDA cannot open
-    driver = tmp_path / "version"
-    driver.write_text(DRIVER)
-    monkeypatch.setattr(device, "_NVIDIA_DRIVER", driver)
+    monkeypatch.setattr(gpu_driver, "_ROOT", host(tmp_path, "nvidia0"))
     with pytest.raises(BadInput, match=r"under the NVIDIA driver 535\.104\.05; install a newer driver") as refused:
         choose_device(asked_device("cuda"))
     assert "CUDA 13.0" in str(refused.value)
@@ -82,6 +91,33 @@ def test_an_old_driver_is_named_with_the_remedy_and_auto_says_it_took_the_cpu(
     assert any(note.startswith("This run is on the CPU: torch") for note in map(sentence_of, facts.findings))
     monkeypatch.setattr(torch.version, "cuda", None)
     assert "install a CUDA build of torch" in (why_no_gpu() or "")
+
+
+def test_a_gpu_that_is_withheld_is_no_reason_to_install_a_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Board(monkeypatch, 0, (9, 0), CUDA_13)
+    monkeypatch.setattr(gpu_driver, "_ROOT", host(tmp_path))
+    with pytest.raises(BadInput, match=r"was given no GPU \(no /dev/nvidia0\); start its container with --gpus all"):
+        choose_device(asked_device("cuda"))
+    (tmp_path / "dev/nvidia0").touch()
+    for mask in ("", "-1"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
+        assert auto_note(asked_device("auto")) == (
+            f"This run is on the CPU: CUDA_VISIBLE_DEVICES={mask!r} hides every GPU; unset it."
+        )
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    assert "install a newer driver" in str(why_no_gpu())
+
+
+def test_a_driver_under_wsl2_is_not_passed_over(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    Board(monkeypatch, 0, (9, 0), CUDA_13)
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/dxg").touch()
+    (tmp_path / "usr/lib/wsl/lib").mkdir(parents=True)
+    (tmp_path / "usr/lib/wsl/lib/libcuda.so.1").touch()
+    monkeypatch.setattr(gpu_driver, "_ROOT", tmp_path)
+    assert "under the NVIDIA driver of Windows (WSL2); install a newer driver" in str(why_no_gpu())
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,20 @@ from twinlens.measurement.machine.energy import amd_meters, energy_facts, open_m
 from twinlens.measurement.machine.host import capture_host
 from twinlens.measurement.machine.nvidia import board_of
 from twinlens.measurement.machine.nvidia_facts import gpu_facts
-from twinlens.measurement.preflight.idle_gpu import refuse_unusable_gpu, torch_cuda, why_unusable
+from twinlens.measurement.preflight import idle_gpu
+from twinlens.measurement.preflight.idle_gpu import (
+    refuse_lacking_precision,
+    refuse_unusable_gpu,
+    torch_cuda,
+    uses_gpu,
+    why_unusable,
+)
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
 from twinlens.measurement.server.shared import boards_of
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.spec.asked_device import asked_device
 from twinlens.spec.precision import precision
+from twinlens.system import gpu_driver
 from twinlens.system.nvml import gpus_of
 
 A100, H100, GT = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA T400"
@@ -199,6 +207,28 @@ def test_auto_looks_at_host_memory_where_torch_cannot_use_the_gpu(machine: Any) 
     machine(Board("GPU-a", free=1))
     assert torch_cuda() == "", "the torch of these tests is built without CUDA"
     refuse_what_cannot_fit(spec_of(inference(executor={"device": "auto"})))
+
+
+def test_without_nvml_the_drivers_files_say_that_there_is_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else fp8 was refused as on "the CPU", and a model was held against the host's memory."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(idle_gpu, "open_gpus", lambda: ((), "nvidia-ml-py is not installed"))
+    monkeypatch.setattr(idle_gpu, "torch_cuda", lambda: "13.0")
+    monkeypatch.setattr(gpu_driver, "_ROOT", tmp_path)
+    auto = asked_device("auto")
+    monkeypatch.setattr(idle_gpu, "has_nvml", lambda: False)
+    assert not uses_gpu(auto), "no driver"
+    (tmp_path / "proc/driver/nvidia").mkdir(parents=True)
+    (tmp_path / "proc/driver/nvidia/version").write_text("NVRM version: NVIDIA UNIX Kernel Module  580.95.05\n")
+    assert not uses_gpu(auto), "a container that was given none"
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia0").touch()
+    assert uses_gpu(auto)
+    refuse_lacking_precision(spec_of(inference(executor={"device": "auto"}, point={"precision": "fp8"})))
+    monkeypatch.setattr(idle_gpu, "has_nvml", lambda: True)
+    assert not uses_gpu(auto), "NVML is here and sees none"
 
 
 def test_a_driver_that_is_too_old_is_named_with_what_to_do(machine: Any) -> None:

@@ -5,8 +5,10 @@ Every query may be refused on some board, driver or partition; a refused one is 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 _OPENING = threading.Lock()
@@ -107,8 +109,13 @@ def open_gpus(uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu, ...], str 
     try:
         import pynvml
     except ImportError:
-        return (), "nvidia-ml-py is not installed (the nvidia extra)"
+        return (), "nvidia-ml-py is not installed (pip install nvidia-ml-py)"
     return gpus_of(pynvml, uuids)
+
+
+def has_nvml() -> bool:
+    """Whether NVML's bindings are installed, and so whether "no GPU" is its answer or nobody's."""
+    return "pynvml" in sys.modules or find_spec("pynvml") is not None
 
 
 def gpus_of(nvml: Any, uuids: Sequence[str] | None = None) -> tuple[tuple[Gpu, ...], str | None]:

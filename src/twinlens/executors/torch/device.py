@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 
 from twinlens.errors import BadInput
 from twinlens.spec.asked_device import AskedDevice
-
-_NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")
+from twinlens.system.gpu_driver import driver_version, why_withheld
 
 
 def choose_device(asked: AskedDevice) -> torch.device:
@@ -38,8 +35,10 @@ def why_no_gpu(index: int = 0) -> str | None:
     if hip := getattr(torch.version, "hip", None):
         return f"this torch is built for AMD GPUs (ROCm {hip}), which are not supported; use cpu"
     if not torch.cuda.is_available():
-        if not (driver := _driver()):
+        if not (driver := driver_version()):
             return None
+        if withheld := why_withheld():
+            return withheld
         if torch.version.cuda is None:
             return f"{build} is built without CUDA (the NVIDIA driver here is {driver}); install a CUDA build of torch"
         return (
@@ -79,12 +78,3 @@ def _has_kernels(index: int) -> bool:
         if same or (kind == "compute" and built <= (major, minor)):
             return True
     return not torch.cuda.get_arch_list()
-
-
-def _driver() -> str | None:
-    """The version of the NVIDIA driver that is loaded, or None."""
-    try:
-        line = _NVIDIA_DRIVER.read_text().splitlines()[0]
-    except (OSError, IndexError):
-        return None
-    return next((word for word in line.split() if word[0].isdigit() and "." in word), "of unknown version")

@@ -14,7 +14,8 @@ from twinlens.executors.registry import capabilities
 from twinlens.measurement.machine.nvidia import board_of
 from twinlens.spec.asked_device import AskedDevice
 from twinlens.spec.study import RunSpec
-from twinlens.system.nvml import Gpu, open_gpus
+from twinlens.system.gpu_driver import driver_version, why_withheld
+from twinlens.system.nvml import Gpu, has_nvml, open_gpus
 
 _DRIVERS = {
     11: "450.80",
@@ -61,13 +62,19 @@ def _needs_torch_for_gpu(spec: RunSpec) -> bool:
 
 
 def uses_gpu(device: AskedDevice) -> bool:
-    """Whether torch, asked for this device, computes on a GPU, as far as can be said without importing it."""
+    """Whether torch, asked for this device, computes on a GPU, as far as can be said without importing it.
+
+    Without NVML the driver's files say whether there is one.
+    """
     if device.kind != "auto":
         return device.names_gpu
     gpus, _ = open_gpus()
     cuda = torch_cuda()
-    hidden = not visible_gpus(os.environ) if MASK in os.environ else False
-    return bool(gpus and cuda and not hidden and why_unusable(gpus, cuda) is None)
+    if not cuda or (MASK in os.environ and not visible_gpus(os.environ)):
+        return False
+    if gpus:
+        return why_unusable(gpus, cuda) is None
+    return not has_nvml() and driver_version() is not None and why_withheld() is None
 
 
 def refuse_lacking_precision(spec: RunSpec) -> None:

@@ -55,7 +55,7 @@ def sustained(call: Call, device: str, warm_s: float = WARM_S, timed_s: float = 
 
 
 def _warm(call: Call, device: str, warm_s: float) -> float:
-    """Seconds a call takes once the board has worked for `warm_s` in stretches that double. The first call is left out."""
+    """Seconds a call takes once the board has worked for `warm_s` in stretches that double; not the first call."""
     _calls(call, device, 1)
     worked_s, calls = 0.0, 1
     while True:
