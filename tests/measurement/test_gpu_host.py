@@ -14,7 +14,7 @@ from nvml_machine import Board, Machine, with_slices
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import gpu_environment, visible_gpus
 from twinlens.measurement.facts.predicted_work import datasheet_of
-from twinlens.measurement.machine.contention import foreign_processes, tenancy_facts
+from twinlens.measurement.machine.contention import co_tenants, foreign_processes, tenancy_facts
 from twinlens.measurement.machine.energy import amd_meters, energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
 from twinlens.measurement.machine.nvidia import board_of
@@ -89,8 +89,11 @@ def test_ids_of_another_namespace_tell_nothing_of_neighbours() -> None:
     assert foreign_processes(gpus) == 1, "a board that this run does not use has others' processes"
     assert foreign_processes(gpus, in_use=True) is None
     assert foreign_processes(gpus_of(Machine(Board("GPU-a", pids=[])))[0], in_use=True) is None
-    fact = tenancy_facts(gpus, 0.01, in_use=True)["tenancy.gpu_processes"]
-    assert "another namespace" in str(fact.reason)
+    facts = tenancy_facts(gpus, 0.01, in_use=True)
+    assert "another namespace" in str(facts["tenancy.gpu_processes"].reason)
+    assert co_tenants(0.01, None, True).source.endswith("limit 5%; GPU processes are unknown"), "nobody read them"
+    assert co_tenants(0.01, 0, True).source.endswith("limit 5%, and GPU processes")
+    assert co_tenants(0.01, None).source.endswith("limit 5%")
 
 
 def test_a_run_on_the_processor_counts_no_gpu_processes(machine: Any) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 
 from twinlens.record.finding import Finding
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
+from twinlens.stats.finding.checks import shared_machine
 from twinlens.stats.metrics.disturbance import FOREIGN_SHARE, other_programs, throttled
 
 
@@ -30,9 +33,16 @@ def test_idle_and_application_clocks_are_no_throttling_and_no_reading_is_no_shar
 
 
 def test_a_power_cap_is_said_as_what_it_is() -> None:
-    sentence = sentence_of(Finding("throttled", "warns", "software power cap", {"share": 0.5}))
-    assert "power cap" in sentence
-    assert "50 %" in sentence
+    def found(*bits: int) -> list[Finding]:
+        run = SimpleNamespace(telemetry=sampled(*(board(at_s, each) for at_s, each in enumerate(bits))))
+        verdict = SimpleNamespace(begin_s=0, end_s=9, ranked=True)
+        return list(shared_machine(SimpleNamespace(run=run, verdict=verdict)))  # type: ignore[arg-type]
+
+    (cap,) = found(0x4, 0x0)
+    assert cap.severity == "notes", "the normal state of a busy board"
+    assert sentence_of(cap).startswith("The accelerator stood at its power limit in 50 % of the steady window")
+    (heat,) = found(0x40, 0x0)
+    assert heat.severity == "warns"
 
 
 def test_other_programs_count_from_the_least_share_on_and_inside_the_window_alone() -> None:

@@ -85,7 +85,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     module = importlib.import_module("twinlens.executors.tensorrt.classifier")
     monkeypatch.setattr(module, "_device_of", lambda spec: torch.device("cpu"))
     monkeypatch.setattr(module, "version", lambda name: "10.13.3.9")
-    monkeypatch.setattr(torch.cuda, "Stream", lambda device: SimpleNamespace(cuda_stream=7))
+    monkeypatch.setattr(
+        torch.cuda,
+        "Stream",
+        lambda device: SimpleNamespace(cuda_stream=7, synchronize=lambda: CALLS.append(("synchronize", 7))),
+    )
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     yield module
     for name in ("build", "classifier"):
@@ -121,6 +125,33 @@ def test_a_batch_is_answered_and_what_ran_is_inspected(fake: Any, tmp_path: Path
     assert seen.held == {"weights": {"int8": 131072}}
     assert seen.facts["kernels.selected"].value[0].startswith("sm80_xmma_fprop")
     assert "symmetric" in seen.facts["precision.calibration"].value
+
+
+def test_a_row_begins_with_the_images_on_the_gpu_and_ends_before_any_copy_back_as_torchs_does(
+    fake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    engine = opened(fake, "fp16", tmp_path)
+    CALLS.clear()
+    copy = torch.Tensor.copy_
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda *parts: (CALLS.append(("copy", 0)), copy(*parts))[1])
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda *_: pytest.fail("a copy back to the host is in the row"))
+    monkeypatch.setattr(fake.time, "monotonic_ns", lambda: CALLS.append(("clock", 0)) or 1)
+    engine.answer(np.zeros((2, 3, 32, 32), np.float32), 0)
+    assert [what for what, _ in CALLS] == ["copy", "synchronize", "clock", "execute_async_v3", "synchronize", "clock"]
+
+
+def test_a_tensorrt_without_flags_of_precision_is_refused_by_its_version(
+    fake: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnx")
+    from twinlens.executors.tensorrt import entry
+
+    monkeypatch.setattr(sys.modules["tensorrt"], "__version__", "11.4.0.5")
+    with pytest.raises(BadInput, match=r"tensorrt is 11\.4\.0\.5, .* are those of 10: pip install .*<11") as refused:
+        entry._runtime(spec_of(inference("tensorrt", model="resnet-tiny")))
+    assert refused.value.code == "TL207"
 
 
 @pytest.mark.parametrize(
@@ -208,6 +239,7 @@ class _Profiler:
 def _module() -> ModuleType:
     made = ModuleType("tensorrt")
     made.__dict__.update(
+        __version__="10.13.3.9",
         Logger=type("Logger", (), {"WARNING": 2, "__init__": lambda self, level: None}),
         Builder=_Builder,
         OnnxParser=_Parser,

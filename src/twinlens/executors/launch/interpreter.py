@@ -10,11 +10,14 @@ from functools import lru_cache
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import Recipe
+from twinlens.spec.asked_device import AskedDevice
 
 _ALWAYS = (
     *("torch", "transformers", "tokenizers", "safetensors", "numpy", "accelerate", "triton", "flash-attn"),
     *("flashinfer-python", "uvicorn", "fastapi", "uvloop", "httptools"),
 )  # fmt: skip
+_PLACES = {"cpu": "the processor", "cuda": "GPUs"}
+ANY = AskedDevice("auto")
 _ASK = """
 import json, platform, sys
 from importlib.metadata import PackageNotFoundError, version
@@ -57,11 +60,19 @@ def python_with(path: str, wanted: tuple[str, ...], option: str = "python") -> I
                        f"executor.options.{option}", code="TL207") from None  # fmt: skip
 
 
-def refuse_missing(recipe: Recipe, interpreter: Interpreter) -> str:
-    """The name of the package that is the runtime. Raises BadInput (TL217) where it, or what it needs, is missing."""
+def refuse_missing(recipe: Recipe, interpreter: Interpreter, device: AskedDevice = ANY) -> str:
+    """The name of the package that is the runtime. Raises BadInput (TL217) where it, or what it needs, is missing, and
+    where it is built for another device than the one that is asked for."""
     runtime = next((name for name in recipe.packages if name in interpreter.packages), None)
     missing = [name for name in recipe.needs if name not in interpreter.packages]
     if runtime is None or missing:
         lacks = " and ".join(missing) if runtime else " or ".join(recipe.packages)
         raise BadInput(f"{interpreter.path} has no {lacks}, which {recipe.kind} needs: {recipe.install}", code="TL217")
+    built = "cpu" if "+cpu" in interpreter.packages[runtime] else recipe.built_for.get(runtime, device.kind)
+    if "auto" not in (device.kind, built) and built != device.kind:
+        raise BadInput(
+            f"{runtime} in {interpreter.path} computes on {_PLACES[built]}, and executor.device is '{device}'; say "
+            f'executor.device = "{built}", or name a Python with another build: {recipe.install}',
+            code="TL217",
+        )
     return runtime

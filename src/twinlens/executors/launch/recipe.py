@@ -85,7 +85,8 @@ class Recipe:
     that a spec may set, each checked against what ran. `loaded`: the pattern of the log line that says in how many
     seconds the weights were loaded. `tasks`: the kinds of
     `workload.task` that it serves. `quantised_here`: it loads what llm-compressor writes. `gpu_flags`: flags whose
-    numbers, multiplied, are the GPUs that one server takes.
+    numbers, multiplied, are the GPUs that one server takes. `built_for`: the device
+    of a package that has only one.
     """
 
     kind: str
@@ -111,6 +112,7 @@ class Recipe:
     tasks: tuple[str, ...] = ("generate",)
     quantised_here: bool = False
     gpu_flags: tuple[str, ...] = ()
+    built_for: Mapping[str, Literal["cpu", "cuda"]] = field(default_factory=dict)
 
 
 def torch_name(order: LaunchConfig, kind: str) -> str:

@@ -76,21 +76,23 @@ class LaunchedServer:
         self._usable: set[int] = set()
 
     def key(self, spec: RunSpec) -> str:
-        """Two specs with equal keys are served by the same server: command line, environment and weights are equal."""
+        """Two specs with equal keys are served by the same server: command line, environment and weights are equal.
+
+        Raises BadInput for what cannot be served, and (TL208) for more GPUs than there are.
+        """
         settings = self._settings(spec)
         command = self._recipe.command(order_of(self._recipe, spec, settings, folder=spec.workload.model, port=0))
         argv, chosen = command.argv, {**command.environment, **settings.environment}
         weights = decided_by(spec) if is_quantised_here(spec, settings) else []
-        dealt = (settings.cpus, settings.replicas, settings.gpus_each)
+        dealt = (settings.cpus, settings.replicas, self.boards(spec))
         asked = (self._recipe.kind, argv, chosen, dealt, dict(settings.switches), weights)
         return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
     def refuse_not_installed(self, spec: RunSpec) -> None:
         """Raises BadInput (TL207, TL217) where the Python that would start it lacks the runtime, or that which would
-        quantise its model lacks the compressor, and (TL208) where there are fewer GPUs than its servers take."""
+        quantise its model lacks the compressor, and where the build that is there is for another device."""
         settings = self._settings(spec)
-        self.boards(spec)
-        refuse_missing(self._recipe, interpreter_for(self._recipe, settings.python))
+        refuse_missing(self._recipe, interpreter_for(self._recipe, settings.python), spec.device)
         if is_quantised_here(spec, settings):
             versions_in(settings.quantiser)
 

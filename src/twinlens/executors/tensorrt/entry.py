@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities, Executor
 
 if TYPE_CHECKING:
@@ -11,11 +12,19 @@ if TYPE_CHECKING:
     from twinlens.executors.protocol import Server
     from twinlens.spec.study import RunSpec
 
+_INSTALL = "pip install 'twinlens[onnxruntime]' 'tensorrt>=10,<11' (it needs an NVIDIA GPU)"
+
 
 def _runtime(spec: RunSpec) -> Runtime:
     import onnx  # noqa: F401  # the export needs it, in a process of its own
-    import tensorrt  # noqa: F401
+    import tensorrt
 
+    if (found := str(tensorrt.__version__)).partition(".")[0] != "10":
+        raise BadInput(
+            f"tensorrt is {found}, and its builder's flags of precision, which this executor sets, are those of 10: "
+            f"{_INSTALL}",
+            code="TL207",
+        )
     from twinlens.executors.tensorrt.classifier import VISION
 
     return VISION
@@ -34,7 +43,7 @@ EXECUTOR = Executor(
         settings=("device",),
         computes_with="torch",
         packages=("tensorrt",),
-        install="pip install 'twinlens[onnxruntime]' 'tensorrt>=10,<11' (it needs an NVIDIA GPU)",
+        install=_INSTALL,
         is_sized_by_theory=True,
         quantises=True,
         compares_with_fp32=True,

@@ -95,7 +95,9 @@ def tenancy_facts(
         if foreign_gpu is None
         else observed(foreign_gpu, "nvmlDeviceGetComputeRunningProcesses"),
     }
-    return facts | {"tenancy.co_tenants": co_tenants(busy[2] if busy else None, foreign_gpu if gpus else None)}
+    return facts | {
+        "tenancy.co_tenants": co_tenants(busy[2] if busy else None, foreign_gpu if gpus else None, bool(gpus))
+    }
 
 
 def _alive(ours: Sequence[int]) -> list[psutil.Process]:
@@ -107,8 +109,11 @@ def _alive(ours: Sequence[int]) -> list[psutil.Process]:
     return list(alive.values())
 
 
-def co_tenants(foreign_cpu: float | None, foreign_gpu: int | None) -> Fact:
-    """The verdict "seen" or "none seen", from others' processor use (ratio) and GPU processes (count)."""
+def co_tenants(foreign_cpu: float | None, foreign_gpu: int | None, has_gpu: bool = False) -> Fact:
+    """The verdict "seen" or "none seen", from others' processor use (ratio) and GPU processes (count).
+
+    `has_gpu`: the run has one, so that an unknown count of processes there is said.
+    """
     if foreign_cpu is None and foreign_gpu is None:
         return unknown("neither processor use nor GPU processes could be read")
     seen: list[Any] = []
@@ -116,5 +121,8 @@ def co_tenants(foreign_cpu: float | None, foreign_gpu: int | None) -> Fact:
         seen.append(f"{foreign_cpu:.0%} of the processors used by others")
     if foreign_gpu:
         seen.append(f"{foreign_gpu} other processes on the GPU")
-    looked = f"processor use by others, limit {FOREIGN_LIMIT:.0%}, and GPU processes"
+    on_gpu = ", and GPU processes" if foreign_gpu is not None else "; GPU processes are unknown" if has_gpu else ""
+    looked = f"processor use by others, limit {FOREIGN_LIMIT:.0%}{on_gpu}"
+    if foreign_cpu is None:
+        looked = "GPU processes; processor use by others is unknown"
     return observed("seen" if seen else "none seen", "; ".join(seen) or looked)

@@ -48,6 +48,8 @@ def _shared_machine(finding: Finding) -> str:
 
 def _throttled(finding: Finding) -> str:
     share = percent(number(finding, "share"))
+    if finding.severity == "notes":
+        return f"The accelerator stood at its power limit in {share} of the steady window ({finding.subject})."
     return f"The accelerator was throttled ({finding.subject}) in {share} of the steady window."
 
 

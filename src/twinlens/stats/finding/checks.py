@@ -19,7 +19,7 @@ from twinlens.stats.finding.saves import of_saves
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, row_spread
 from twinlens.stats.finding.streaming import not_streamed
 from twinlens.stats.finding.switches import optimisations
-from twinlens.stats.metrics.disturbance import other_programs, throttled
+from twinlens.stats.metrics.disturbance import POWER_CAP, other_programs, throttled
 from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.metrics.quality import divergence, missed_target, target_nats
 from twinlens.stats.paired.empty_slots import empty_slots
@@ -107,7 +107,8 @@ def shared_machine(seen: Seen) -> Iterable[Finding]:
     if share is not None and seen.verdict.ranked:
         yield Finding("shared-machine", "warns", "", {"share": share})
     for reason, of_window in throttled(telemetry, begin_s, end_s):
-        yield Finding("throttled", "warns", reason, {"share": of_window})
+        # A busy board stands at its power limit: that is the rate which it sustains, and nothing is wrong with it.
+        yield Finding("throttled", "notes" if reason == POWER_CAP else "warns", reason, {"share": of_window})
 
 
 def retaken(seen: Seen) -> Iterable[Finding]:

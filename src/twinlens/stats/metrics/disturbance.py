@@ -7,9 +7,10 @@ import pyarrow as pa
 
 FOREIGN_SHARE = 0.05
 """Of the machine's processors: less than the noise of most runs."""
+POWER_CAP = "software power cap"
 # NVML's clocks event reasons (nvml.h); idle, application clocks and sync boost are no throttling.
 _REASONS = {
-    0x4: "software power cap",
+    0x4: POWER_CAP,
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
     0x40: "hardware thermal slowdown",

