@@ -15,16 +15,17 @@ from diagnosis.saturated import decoded, step, trained
 from material import fixed, inference, measured, spec_of, training
 from twinlens.api.falsify import tried_on
 from twinlens.cli.main import app
-from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_evidence
+from twinlens.diagnosis.counter import Counter
+from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_evidence
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.errors import BadInput
-from twinlens.proof.falsifier import Change, bound_of, change_of, metric_of, ruled, ruling_of, study_data
+from twinlens.proof.falsifier import Change, bound_of, change_of, metric_of, ruled, ruling_of, study_data, with_trials
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.falsifier import keep, tried
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.finding import sentence_of
+from twinlens.reporting.wording.finding import advice_of, sentence_of
 from twinlens.spec.load import parse
 from twinlens.stats.paired.ratio import PairedRatio
 
@@ -153,10 +154,51 @@ def between(low: float, high: float) -> Estimate:
         ({"at_least": 1.8}, between(1.7, 1.9), "undecided"),
         ({"at_most": 1.4}, Estimate(1.0, "1", "by hand", "derived", no_interval="too few"), "undecided"),
         ({}, between(1.0, 1.1), "undecided"),
+        ({"at_least": 1.3, "at_most": 1.6}, between(0.74, 1.25), "refuted"),  # it gained nothing, and was "confirmed"
+        ({"at_least": 1.3, "at_most": 1.6}, between(1.35, 1.5), "confirmed"),
+        ({"at_least": 1.3, "at_most": 1.6}, between(1.2, 1.5), "undecided"),
+        ({"at_least": 1.3, "at_most": 1.6}, between(1.7, 1.9), "refuted"),
     ],
 )
 def test_the_whole_interval_rules(bound: dict[str, Any], ratio: Estimate, ruling: str) -> None:
     assert ruling_of(bound, ratio) == ruling
+
+
+def trial(found: Diagnosis, ratio: Estimate) -> Finding:
+    """A trial that is kept with its run; its ruling is of an earlier version, which judged one side only."""
+    numbers = {"verdict": found.verdict.code, "metric": "decode_tokens_per_s", "ruling": "confirmed", "path": "x"}
+    return Finding("falsifier-tried", "notes", "decode", numbers | {"from": 1, "to": 2}, {"ratio": ratio})
+
+
+def test_a_refuted_verdict_is_withdrawn_from_headline_and_advice() -> None:
+    after = with_trials(BANDWIDTH, [trial(BANDWIDTH, between(0.74, 1.25))])
+    assert (after.verdict.code, after.verdict.numbers["why"]) == ("indeterminate", "refuted")
+    assert sentence_of(after.verdict) == (
+        "Decode is indeterminate: bandwidth-bound was refuted by its own test, and is withdrawn."
+    )
+    assert after.findings[0].numbers["ruling"] == "refuted"
+    assert "bandwidth-bound" not in {each.code for each in after.phases}
+    assert "narrower" not in advice_of(after.verdict)
+    kept = with_trials(BANDWIDTH, [trial(BANDWIDTH, between(1.4, 1.8))])
+    assert kept.verdict == BANDWIDTH.verdict
+
+
+@pytest.mark.parametrize(
+    ("gained", "code"), [((1.9, 2.0), "latency-bound"), ((1.0, 1.3), "kernel-bound"), ((1.5, 1.9), "below-ceilings")]
+)
+def test_below_both_ceilings_is_two_causes_and_the_trial_says_which(gained: tuple[float, float], code: str) -> None:
+    after = with_trials(LATENCY, [trial(LATENCY, between(*gained))])
+    assert after.verdict.code == code
+    assert ("raise the batch" in advice_of(after.verdict)) is (code == "latency-bound")
+
+
+def test_a_verdict_on_kernels_says_their_classes_where_a_profile_was_kept() -> None:
+    shares = {"matrix products": 0.59, "attention": 0.11}
+    beside = {name: Estimate(share, "1", "profiler", "measured") for name, share in shares.items()}
+    kernels = Counter("kernels", beside["attention"], "medium", "decode", beside, "profiler")
+    found = by_class(replace(LATENCY, counters=(*LATENCY.counters, kernels)))
+    assert "Time by class of kernel: matrix products 59 %, attention 11 %." in sentence_of(found.verdict)
+    assert found.verdict in found.phases
 
 
 def test_the_rate_is_that_of_the_phase_the_verdict_is_about() -> None:

@@ -57,5 +57,5 @@ def test_what_computes_has_no_use_for_it() -> None:
     host = host_pressure(HOST, 1.0, 4.5)
     assert not diagnose_evidence("run", replace(trained(step(forward=1.0)), host=host)).verdict.evidence
     small = diagnose_evidence("run", replace(decoded(1e8, 1e9), host=host)).verdict
-    assert small.code == "latency-bound"
+    assert small.code == "below-ceilings"
     assert "waited_cpu" in small.evidence

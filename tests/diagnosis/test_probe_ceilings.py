@@ -54,7 +54,7 @@ def test_a_served_run_is_held_against_an_earlier_probe_of_its_machine_which_is_n
     assert told.exit_code == 0, told.stderr
     (found,) = json.loads(told.stdout)["diagnoses"]
     verdict, numbers = found["verdict"], found["verdict"]["numbers"]
-    assert (verdict["code"], verdict["subject"]) == ("latency-bound", "decode")
+    assert (verdict["code"], verdict["subject"]) == ("below-ceilings", "decode")
     # One thread, as the server had: its read rate, and not that of two threads.
     assert numbers["ridge"] == pytest.approx(4e11 / 5e9)
     assert numbers["bandwidth_share"] == pytest.approx(0.45, abs=0.03)

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from diagnosis.saturated import decoded, request, served, step, told, trained
+from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, told, trained
 from material import twinlens
 from twinlens.api import self_test as api
 from twinlens.cli.main import app
@@ -32,7 +32,7 @@ BUSY = step(data=0.01, forward=0.3, backward=0.6, optimize=0.09)
 EVIDENCE: dict[str, Evidence] = {
     "compute-bound": trained(BUSY),
     "bandwidth-bound": decoded(8e9, 8e9),
-    "latency-bound": decoded(1e9, 1e9),
+    "below-ceilings": decoded(1e9, 1e9),
     "input-bound": trained(step(data=0.7, forward=0.1, backward=0.2)),
     "interconnect-bound": trained(step(communicate=0.8, forward=0.1, backward=0.1)),
     "host-bound": served(request(queue=0.1, prefill=0.1, transport=0.7, decode=0.1)),
@@ -59,7 +59,9 @@ def text_of(*results: Result) -> str:
 
 
 def test_every_verdict_has_a_case_and_every_case_a_reason() -> None:
-    verdicts = {code for code in wording.SENTENCES if code.endswith("-bound")}
+    """But for those that a trial comes to, and that which says that a machine's kernels do not fill its memory."""
+    verdicts = {code for code in wording.SENTENCES if code.endswith("-bound")} - {"latency-bound", "kernel-bound"}
+    verdicts.add("below-ceilings")
     assert {case.expected for case in CASES} == verdicts == set(WHY)
     assert {case.program for case in CASES} == set(get_args(Program))
 
@@ -81,6 +83,14 @@ def test_the_verdict_of_a_case_is_right_another_is_wrong_and_none_is_undecided(c
     assert found(name, other).outcome == "wrong"
     undecided = judged(case, diagnose_evidence("run", replace(EVIDENCE["compute-bound"], ceilings={})))
     assert undecided.outcome == "undecided"
+
+
+def test_a_machine_whose_kernels_do_not_fill_its_memory_leaves_the_case_of_bandwidth_undecided() -> None:
+    kernels = CEILINGS | {"matvec_bytes_per_s": rate(5e9, "bytes/s")}
+    slow = diagnose_evidence("run", decoded(1e9, 4e9, kernel_bytes=4e9, ceilings=kernels))
+    assert slow.verdict.code == "kernel-bound"
+    assert judged(case_of("bandwidth-bound"), slow).outcome == "undecided"
+    assert judged(case_of("compute-bound"), slow).outcome == "wrong"
 
 
 def test_the_screen_has_a_line_or_two_for_each_case_and_says_what_decided() -> None:

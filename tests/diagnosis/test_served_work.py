@@ -105,7 +105,7 @@ def bounded(flop: float, least: float, most: float) -> Phase:
     ("phase", "code"),
     [
         (bounded(0.9 * PEAK, 0.01 * STREAM, 0.02 * STREAM), "indeterminate"),  # compute-bound, or nearly all cached
-        (bounded(0.3 * PEAK, 0.01 * STREAM, 0.02 * STREAM), "latency-bound"),  # whatever was cached
+        (bounded(0.3 * PEAK, 0.01 * STREAM, 0.02 * STREAM), "below-ceilings"),  # whatever was cached
         (bounded(0.3 * PEAK, 0.01 * STREAM, 0.9 * STREAM), "indeterminate"),
         (bounded(0.3 * PEAK, 0.9 * STREAM, 0.95 * STREAM), "bandwidth-bound"),
         (bounded(9.0 * PEAK, 0.01 * STREAM, 0.02 * STREAM), "indeterminate"),  # an upper bound may be above a ceiling
@@ -119,8 +119,8 @@ def test_a_bound_of_the_work_decides_only_what_it_can(phase: Phase, code: str) -
     if code == "indeterminate":
         assert found.numbers["why"] == "work-bounded"
         assert "nobody says the hits, so its FLOP are at most" in told
-    if code == "latency-bound":
-        assert "only at most 30 % of" in told
+    if code == "below-ceilings":
+        assert "at most 30 % of" in told
     assert utilisation(evidence).value is None
     (matrix, *_) = counters_of(evidence, "prefill")
     assert "share" not in matrix.beside

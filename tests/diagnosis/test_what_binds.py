@@ -47,13 +47,13 @@ def test_the_page_has_both_lenses_of_both_days() -> None:
 
 
 def test_the_conclusion_is_that_of_the_runs() -> None:
-    """Training in fp32 is compute-bound in every run; decode in fp32 is bandwidth-bound in most, at the threshold."""
+    """Training in fp32 is compute-bound in every run; decode in fp32 is kernel-bound in most, at the threshold."""
     for folder in ("2026-11-20-epyc-2core", "2026-11-22-neighbour-epyc-2core"):
         assert {each.code for each in verdicts(folder, "training", "fp32")} == {"compute-bound"}
         decoded = verdicts(folder, "inference", "fp32")
-        assert Counter(each.code for each in decoded).most_common(1)[0][0] == "bandwidth-bound"
+        assert Counter(each.code for each in decoded).most_common(1)[0][0] == "kernel-bound"
         assert all(each.numbers["bandwidth_share"] > 0.55 for each in decoded)
-        below = [each for each in decoded if each.code == "latency-bound"]
+        below = [each for each in decoded if each.code == "below-ceilings"]
         assert all(each.numbers["confidence"] == "low" for each in below)
     shown = (RESULTS / "2026-11-22-neighbour-epyc-2core" / "shown.txt").read_text(encoding="utf-8")
     assert re.search(r"bf16 / fp32 +1\.13× +decode +1\.10–1\.16×", shown), "the ratio that the page gives"

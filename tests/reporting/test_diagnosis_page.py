@@ -64,11 +64,11 @@ def test_a_point_whose_runs_did_not_finish_says_why_it_has_no_diagnosis(tmp_path
     assert "failed (out of memory), so there is nothing to diagnose" in missing[0]
 
 
-def test_of_several_runs_the_most_frequent_verdict_is_shown_and_how_many_have_it(tmp_path: Path) -> None:
+def test_several_runs_of_a_point_have_one_verdict_and_how_many_alone_come_to_it(tmp_path: Path) -> None:
     runs = [training_run(tmp_path, "fp32", rows=60, repeat=repeat) for repeat in range(3)]
     (lens,) = view(runs).lenses
     ((one,), _) = diagnosed_points(lens)
-    assert re.search(r"; [1-3] of 3 runs have this verdict\.$", one.standing)
+    assert re.search(r"^3 repeats together; (each|[012]) of them alone ha(s|ve) this verdict\.$", one.standing)
 
 
 def test_hostile_names_do_not_reach_the_page_as_marks(pairs: list[Pair]) -> None:

@@ -10,15 +10,15 @@ from typing import Any
 from twinlens.api.instrument import kept_counters
 from twinlens.api.runs import material_of, read
 from twinlens.api.siblings import Studies
-from twinlens.diagnosis.diagnosis import Diagnosis, diagnose_run
+from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_repeats
 from twinlens.diagnosis.probe_ceilings import probe_ceilings
 from twinlens.errors import BadInput
+from twinlens.proof.falsifier import with_trials
 from twinlens.record.estimate import Estimate
 from twinlens.record.falsifier import tried
 from twinlens.record.run import Run
-from twinlens.reporting.view import Material
+from twinlens.reporting.view import Entry, Material, view
 from twinlens.reporting.wording.finding import with_words
-from twinlens.stats.summary.group import Summary
 from twinlens.system.document import read_json
 from twinlens.version import __version__
 
@@ -35,16 +35,35 @@ def diagnose(runs: str | Path | Run | Iterable[Run], ceilings: str | Path | None
     return tuple(found for _, found in diagnosed((runs,) if isinstance(runs, Run) else runs, ceilings))
 
 
+def diagnosed_points(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[tuple[Entry, Diagnosis]]:
+    """One diagnosis of each operating point, of its repeats together. Raises BadInput as `diagnose` does."""
+    probe = _json_of(Path(ceilings)) if ceilings is not None else None
+    materials = material_of(runs)
+    if not materials:
+        raise BadInput("diagnose what? Give a run", code="TL228")
+    diagnose_members, found, faults = diagnoser(materials), [], []
+    for entry in (entry for lens in view(materials).lenses for entry in lens.entries):
+        try:
+            first = entry.material[0][0]
+            known = probe_ceilings(first, probe, str(ceilings)) if probe is not None else None
+            found.append((entry, diagnose_members(entry.material, known)))
+        except BadInput as error:
+            faults.append(error)
+    if not found:
+        raise faults[0]
+    return found
+
+
 def diagnosed(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[tuple[Material, Diagnosis]]:
     """The same, each beside the run and the summary that it is of."""
     probe = _json_of(Path(ceilings)) if ceilings is not None else None
     found, faults = [], []
     materials = material_of(runs)
-    diagnose_one = diagnoser(materials)
+    diagnose_members = diagnoser(materials)
     for run, summary in materials:
         try:
             known = probe_ceilings(run, probe, str(ceilings)) if probe is not None else None
-            found.append(((run, summary), diagnose_one(run, summary, known)))
+            found.append(((run, summary), diagnose_members(((run, summary),), known)))
         except BadInput as error:
             faults.append(error)
     if not found:
@@ -53,19 +72,22 @@ def diagnosed(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[t
 
 
 def diagnoser(materials: Iterable[Material]) -> Callable[..., Diagnosis]:
-    """Diagnoses a run, given with its summary (and ceilings of a probe), with all that is known beside its rows.
+    """Diagnoses the repeats of a point, each with its summary (and ceilings of a probe), with all that is known beside
+    their rows.
 
     Siblings in other precisions and remedies that were tried, among `materials` and their studies; a kept profile; a
     tried falsifier. What it returns raises BadInput (TL228, and TL205 for a file in the run folder that is damaged).
     """
     studies = Studies(materials)
 
-    def diagnose_one(run: Run, summary: Summary, known: Mapping[str, Estimate] | None = None) -> Diagnosis:
-        found = diagnose_run(run, summary, studies.siblings(run), known, studies.lower_load(run, summary))
-        counters = (*found.counters, *kept_counters(run, summary))
-        return _with_trials(run, replace(found, tried=studies.tried(run), counters=counters))
+    def diagnose_members(members: Sequence[Material], known: Mapping[str, Estimate] | None = None) -> Diagnosis:
+        run, summary = members[0]
+        found = diagnose_repeats(members, studies.siblings(run), known, studies.lower_load(run, summary))
+        kept = next((counters for each in members if (counters := kept_counters(*each))), ())
+        known_too = replace(found, tried=studies.tried(run), counters=(*found.counters, *kept))
+        return with_trials(by_class(known_too), [trial for each, _ in members for trial in tried(each.folder)])
 
-    return diagnose_one
+    return diagnose_members
 
 
 def _json_of(path: Path) -> Any:
@@ -77,13 +99,11 @@ def _json_of(path: Path) -> Any:
         raise BadInput(f"{path} is no JSON; make one with `twinlens probe --json > FILE`", code="TL229") from None
 
 
-def _with_trials(run: Run, found: Diagnosis) -> Diagnosis:
-    """With the newest ruling on the falsifier of this verdict first among the findings, where it was tried."""
-    about = [each for each in tried(run.folder) if each.numbers.get("verdict") == found.verdict.code]
-    return replace(found, findings=(*about[-1:], *found.findings))
-
-
-def diagnosis_json(found: Sequence[Diagnosis]) -> dict[str, Any]:
-    """As plain data, for --json, with `text` and `advice` in each finding."""
+def diagnosis_json(found: Sequence[Diagnosis], points: Sequence[tuple[Entry, Diagnosis]] = ()) -> dict[str, Any]:
+    """As plain data, for --json, with `text` and `advice` in each finding: runs one by one, and points of repeats."""
     runs = [with_words(each.to_json()) for each in found]
-    return {"schema": 1, "twinlens": __version__, "diagnoses": runs}
+    of_points = [
+        {"point": entry.name, "runs": [run.id for run, _ in entry.material]} | with_words(each.to_json())
+        for entry, each in points
+    ]
+    return {"schema": 1, "twinlens": __version__, "diagnoses": runs} | ({"points": of_points} if of_points else {})

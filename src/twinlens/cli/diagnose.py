@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinlens.api.diagnose import diagnosed, diagnosis_json
+from twinlens.api.diagnose import diagnosed, diagnosed_points, diagnosis_json
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
@@ -37,16 +37,17 @@ def run(
 
             watch(*found[0][0], instrument)
             found = diagnosed(runs, ceilings)
+        points = diagnosed_points(runs, ceilings)
         if json:
-            print_json(diagnosis_json([each for _, each in found]))
-        elif len(found) == 1:
-            ((material, diagnosis),) = found
-            out().print((diagnosis_whole if whole else diagnosis_screen)(*material, diagnosis))
+            print_json(diagnosis_json([each for _, each in found], points))
+        elif len(points) == 1:
+            ((entry, diagnosis),) = points
+            out().print((diagnosis_whole if whole else diagnosis_screen)(*entry.material[0], diagnosis))
         elif whole:
-            for material, diagnosis in found:
-                out().print(diagnosis_whole(*material, diagnosis), "")
+            for entry, diagnosis in points:
+                out().print(diagnosis_whole(*entry.material[0], diagnosis), "")
         else:
-            out().print(diagnoses_screen(found))
+            out().print(diagnoses_screen(points))
         if page is not None:
             from twinlens.reporting.html.diagnosis_page import write_diagnosis
 

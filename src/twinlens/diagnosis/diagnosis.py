@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from twinlens.diagnosis.phase import known
 from twinlens.diagnosis.probe_ceilings import LINK
 from twinlens.diagnosis.quantise import Siblings, quantise
 from twinlens.diagnosis.region import region
+from twinlens.diagnosis.repeats import agreed, joined
 from twinlens.diagnosis.rule import (
     batch_below_ridge,
     cache_full,
@@ -30,7 +31,8 @@ from twinlens.diagnosis.rule import (
 )
 from twinlens.diagnosis.rule.rule import Rule
 from twinlens.diagnosis.scale_out import scale_out
-from twinlens.diagnosis.verdict import phase_verdict, verdict_of
+from twinlens.diagnosis.verdict import ABOUT_KERNELS, phase_verdict, verdict_of
+from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
@@ -96,15 +98,38 @@ def diagnose_run(
     ceilings: Mapping[str, Estimate] | None = None,
     lower_load: LowerLoad | None = None,
 ) -> Diagnosis:
-    """A diagnosis of one finished run. `siblings`: the same work in other precisions. `ceilings`: from an earlier
-    probe, where the run measured none. `lower_load`: the same work on the same server at a lower load.
+    """A diagnosis of one finished run, see `diagnose_repeats`. Raises BadInput (TL228) where there is nothing in it."""
+    return diagnose_repeats(((run, summary),), siblings, ceilings, lower_load)
 
-    Raises BadInput (TL228) where there is nothing to diagnose.
+
+def diagnose_repeats(
+    members: Sequence[tuple[Run, Summary]],
+    siblings: Siblings | None = None,
+    ceilings: Mapping[str, Estimate] | None = None,
+    lower_load: LowerLoad | None = None,
+) -> Diagnosis:
+    """One diagnosis of the finished repeats of one point, under the name of the first. `siblings`: the same work in
+    other precisions. `ceilings`: from an earlier probe, where the runs measured none. `lower_load`: the same work on
+    the same server at a lower load.
+
+    Repeats in which there is nothing to diagnose are left out. Raises BadInput (TL228) where that leaves none.
     """
-    seen = _lent(evidence_of(run, summary), ceilings or {})
+    found: list[Evidence] = []
+    why: BadInput | None = None
+    for run, summary in members:
+        try:
+            found.append(_lent(evidence_of(run, summary), ceilings or {}))
+        except BadInput as error:
+            why = error
+    if not found:
+        raise why or BadInput("there is no run to diagnose", code="TL228")
+    seen = joined(found)
     if lower_load is not None:
-        seen = replace(seen, lower_load=lower_load, first_token=first_token_wait(run, summary))
-    return diagnose_evidence(run.id, seen, siblings)
+        seen = replace(seen, lower_load=lower_load, first_token=first_token_wait(*members[0]))
+    diagnosed = diagnose_evidence(members[0][0].id, seen, siblings)
+    verdict = agreed(diagnosed.verdict, found)
+    phases = tuple(verdict if each == diagnosed.verdict else each for each in diagnosed.phases)
+    return replace(diagnosed, verdict=verdict, phases=phases)
 
 
 def _lent(seen: Evidence, ceilings: Mapping[str, Estimate]) -> Evidence:
@@ -121,3 +146,15 @@ def diagnose_evidence(name: str, seen: Evidence, siblings: Siblings | None = Non
     findings = tuple(finding for rule in RULES for finding in rule.find(seen))
     formats, ends = quantise(seen, siblings), region(seen)
     return Diagnosis(name, verdict, phases, seen.partition, counters, findings, scale_out(seen), formats, ends)
+
+
+def by_class(found: Diagnosis) -> Diagnosis:
+    """With the shares of time by class of kernel in the verdict, where it is about kernels and a profile was kept."""
+    profiled = {each.about: each for each in found.counters if each.id == "kernels" and each.value.value is not None}
+    counter = profiled.get(found.verdict.subject)
+    if counter is None or found.verdict.code not in ABOUT_KERNELS:
+        return found
+    classes = {name: each.value for name, each in counter.beside.items()}
+    verdict = replace(found.verdict, numbers=dict(found.verdict.numbers) | {"classes": classes})
+    phases = tuple(verdict if each == found.verdict else each for each in found.phases)
+    return replace(found, verdict=verdict, phases=phases)

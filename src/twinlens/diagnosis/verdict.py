@@ -21,6 +21,8 @@ PART_BINDS = 0.25
 """Of the time: a part other than computing that takes this share is what binds."""
 MOST_UNATTRIBUTED = 0.1
 MOST_OF_CEILING = 1.15  # a share above that says that the ceiling, or the work, is another than was thought
+ABOUT_KERNELS = ("below-ceilings", "kernel-bound", "latency-bound")
+"""Verdicts to which the time by class of kernel says more."""
 _CACHE_FULL = 0.95
 _NEAR = 0.1
 _WAITS = {
@@ -33,7 +35,7 @@ _WAITS = {
     "held": "queue-bound",
     "queue": "queue-bound",
 }
-_GRADES = ("low", "medium", "high")
+GRADES = ("low", "medium", "high")
 
 
 def verdict_of(seen: Evidence) -> Finding:
@@ -71,41 +73,55 @@ def _by_roof(phase: Phase, seen: Evidence, ceilings: Mapping[str, Estimate]) -> 
         why = "no-work" if phase.reason or not phase.flop else "no-ceiling"
         return _indeterminate(phase.name, why, seen, {"reason": phase.reason} if phase.reason else {})
     numbers = place.to_numbers() | {"seconds": phase.seconds} | ({"probed": True} if seen.probed else {})
-    if max(0.0 if place.at_most_because else place.compute_share, place.stream_share) > MOST_OF_CEILING:
+    if max(0.0 if place.at_most_because else place.compute_share, place.bandwidth_share) > MOST_OF_CEILING:
         return _indeterminate(phase.name, "above-ceiling", seen, numbers)
     code = _code(place)
     if code is None:
         return _indeterminate(phase.name, "work-bounded" if place.at_most_because else "near-ridge", seen, numbers)
     held = seen.on_processor or 1.0
-    if code == "latency-bound" and max(place.compute_share, place.bandwidth_share) >= BINDS * held:
+    if code == "below-ceilings" and max(place.compute_share, place.bandwidth_share) >= BINDS * held:
         return _indeterminate(phase.name, "processor-shared", seen, numbers | {"on_processor": held})
-    decided = {"compute-bound": place.compute_share, "bandwidth-bound": place.bandwidth_share}
-    margin = abs(decided.get(code, max(decided.values())) - BINDS)
-    falsifier = _falsifier(code, place, seen.batch)
-    numbers |= {"tried": dict(seen.in_use)} | falsifier
-    return _found(code, phase.name, numbers, _grade(seen, margin), seen.host if code == "latency-bound" else {})
+    decided = {"compute-bound": place.compute_share, "below-ceilings": max(place.compute_share, place.bandwidth_share)}
+    margin = abs(decided.get(code, place.bandwidth_share) - BINDS)
+    numbers |= {"tried": dict(seen.in_use)} | _expected(code, place, phase, seen.batch)
+    return _found(code, phase.name, numbers, _grade(seen, margin), seen.host if code == "below-ceilings" else {})
 
 
 def _code(place: Place) -> str | None:
-    """By intensity against the ridge, and the share of the ceiling on that side; None where it cannot be told."""
+    """By intensity against the ridge, and the share of the ceiling on that side; None where it cannot be told.
+
+    A share of the rate of its own kernels, where a plain read is far from its ceiling, says that the kernels bind: that
+    they are at their own rate is no sign that memory is at its.
+    """
     right = place.intensity_low is not None and place.intensity_low >= place.ridge
     left = place.intensity_high <= place.ridge
     if right and place.compute_share >= BINDS:
         return "compute-bound"
     if left and place.bandwidth_share >= BINDS:
-        return "bandwidth-bound"
+        return "bandwidth-bound" if place.stream_share >= BINDS else "kernel-bound"
     if place.compute_share < BINDS and place.bandwidth_share < BINDS and (right or left or place.at_most_because):
         unsure = (left or place.at_most_because) and (place.bandwidth_share_most or 0.0) >= BINDS
-        return None if unsure else "latency-bound"
+        return None if unsure else "below-ceilings"
     return None
 
 
-def _falsifier(code: str, place: Place, batch: int | None) -> dict[str, Any]:
-    """One change and what throughput it may give at most, or has to give at least, if the verdict is right."""
+def _expected(code: str, place: Place, phase: Phase, batch: int | None) -> dict[str, Any]:
+    """One change, and the least and the most that it gives if the verdict is right: less refutes it as well as more.
+
+    compute-bound: at twice the batch the step stays compute-bound, and cannot exceed the ceiling.
+    bandwidth-bound: half the bytes of the weights give at least half of what that share of the time would save, and at
+    most what all of the time would. below-ceilings: fixed costs, if they are what binds, are shared by twice the batch.
+    kernel-bound: other kernels reach a plain read at most.
+    """
     if code == "compute-bound":
-        return {"change": "double-batch", "at_most": max(1.0, 1 / place.compute_share), "batch": batch}
+        least, most = BINDS / place.compute_share, max(1.0, 1 / place.compute_share)
+        return {"change": "double-batch", "at_least": min(1.0, least), "at_most": most, "batch": batch}
     if code == "bandwidth-bound":
-        return {"change": "halve-weights", "at_most": 1 / (1 - min(1.0, place.bandwidth_share) / 2)}
+        weights = min(1.0, phase.kernel_bytes / phase.least_bytes) if phase.kernel_bytes and phase.least_bytes else 1.0
+        saved = 1 / (1 - min(1.0, place.bandwidth_share) * weights / 2) - 1
+        return {"change": "halve-weights", "at_least": 1 + saved / 2, "at_most": 1 / (1 - weights / 2)}
+    if code == "kernel-bound":
+        return {"change": "other-kernels", "at_most": 1 / place.stream_share}
     busiest = max(place.compute_share, place.bandwidth_share)
     return {"change": "double-batch", "at_least": 2 / (1 + busiest), "batch": batch}
 
@@ -134,4 +150,4 @@ def _grade(seen: Evidence, margin: float) -> int:
 def _found(
     code: str, subject: str, numbers: Mapping[str, Any], grade: int, evidence: Mapping[str, Estimate] | None = None
 ) -> Finding:
-    return Finding(code, "notes", subject, {**numbers, "confidence": _GRADES[grade]}, evidence or {})
+    return Finding(code, "notes", subject, {**numbers, "confidence": GRADES[grade]}, evidence or {})

@@ -72,7 +72,7 @@ CASES = (
         "bandwidth-bound", "spec", _DECODED | {"output_tokens": _tokens(16)},
         protocol=_SHORT | {"min_rows": 3}, config=_llama(2048, 8192, 2),
     ),
-    Case("latency-bound", "spec", _DECODED | {"model": "tiny", "output_tokens": _tokens(16)}, protocol=_SHORT),
+    Case("below-ceilings", "spec", _DECODED | {"model": "tiny", "output_tokens": _tokens(16)}, protocol=_SHORT),
     Case("input-bound", "slow-input", _TRAINED | {"model": "tiny", "seq_len": 32}, protocol=_NO_ROOF),
     Case("interconnect-bound", "two-processes", _TRAINED | {"model": "tiny", "seq_len": 1}, protocol=_NO_ROOF),
     Case(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from twinlens.diagnosis.diagnosis import Diagnosis
@@ -34,7 +36,10 @@ _UNTRIED = {
     "remove-wait": "no setting of a run takes that wait away",
     "halve-weights": "no precision here has weights of half the bits, in which this lens can run",
     "double-batch": "no whole number of parts is twice as large",
+    "other-kernels": "no setting of a run changes its kernels; measure the same work with another executor",
 }
+_RESOLVED = {"confirmed": "latency-bound", "refuted": "kernel-bound"}
+"""What work below both ceilings comes to, once twice the batch was tried: fixed costs, or slow kernels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,16 +124,16 @@ def metric_of(found: Diagnosis, known: tuple[str, ...]) -> str:
     return phase if phase in known else next(name for name in known if name not in _PHASES.values())
 
 
-def ruling_of(numbers: dict[str, Any], ratio: Estimate) -> Ruling:
-    """Confirmed or refuted where the whole interval of the ratio is on one side of the bound; else undecided."""
-    if ratio.low is None or ratio.high is None:
+def ruling_of(bound: Mapping[str, Any], ratio: Estimate) -> Ruling:
+    """Confirmed where the whole interval of the ratio is within the bound, refuted where all of it is outside; else
+    undecided. A step that gains less than `at_least` refutes as well as one that gains more than `at_most`."""
+    least, most = bound.get("at_least"), bound.get("at_most")
+    if ratio.low is None or ratio.high is None or (least is None and most is None):
         return "undecided"
-    least, most = numbers.get("at_least"), numbers.get("at_most")
-    if least is not None:
-        return "confirmed" if ratio.low >= least else "refuted" if ratio.high < least else "undecided"
-    if most is None:
-        return "undecided"
-    return "confirmed" if ratio.high <= most else "refuted" if ratio.low > most else "undecided"
+    low, high = least if least is not None else 0.0, most if most is not None else math.inf
+    if low <= ratio.low and ratio.high <= high:
+        return "confirmed"
+    return "refuted" if ratio.high < low or ratio.low > high else "undecided"
 
 
 def bound_of(found: Diagnosis, metric: str, grown: float | None) -> dict[str, Any]:
@@ -165,3 +170,43 @@ def ruled(found: Diagnosis, change: Change, measured: PairedRatio, study: str, g
     numbers |= {} if grown is None else {"grown": grown}
     severity: Literal["warns", "notes"] = "warns" if ruling == "refuted" else "notes"
     return Finding("falsifier-tried", severity, verdict.subject, numbers, {"ratio": measured.ratio})
+
+
+def with_trials(found: Diagnosis, trials: Sequence[Finding]) -> Diagnosis:
+    """With the newest trial of this verdict first among the findings, and what it does to the verdict.
+
+    A refuted verdict is withdrawn. Below both ceilings is two causes, and the trial says which: latency-bound, where
+    fixed costs are shared by a larger batch, or kernel-bound. Kept trials are ruled again, by the bounds of today.
+    """
+    names = (found.verdict.code, *(("latency-bound",) if found.verdict.code == "below-ceilings" else ()))
+    about = [each for each in trials if each.numbers.get("verdict") in names]
+    if not about:
+        return found
+    trial = _ruled_again(found, about[-1])
+    verdict = _after(found.verdict, trial)
+    phases = tuple(verdict if each == found.verdict else each for each in found.phases)
+    return replace(found, verdict=verdict, phases=phases, findings=(trial, *found.findings))
+
+
+def _ruled_again(found: Diagnosis, trial: Finding) -> Finding:
+    grown, metric, ratio = trial.numbers.get("grown"), trial.numbers.get("metric"), trial.evidence.get("ratio")
+    if not isinstance(metric, str) or ratio is None or (grown is not None and grown < GROWN):
+        return trial
+    bound = bound_of(found, metric, grown)
+    ruling = ruling_of(bound, ratio)
+    severity: Literal["warns", "notes"] = "warns" if ruling == "refuted" else "notes"
+    numbers = dict(trial.numbers) | {"verdict": found.verdict.code, "ruling": ruling, **bound}
+    return replace(trial, severity=severity, numbers=numbers)
+
+
+def _after(verdict: Finding, trial: Finding) -> Finding:
+    """The verdict once its trial is known."""
+    ruling = trial.numbers.get("ruling")
+    if verdict.code == "below-ceilings":
+        code = _RESOLVED.get(str(ruling), verdict.code)
+        numbers = {name: each for name, each in verdict.numbers.items() if name not in ("change", "at_least")}
+        return verdict if code == verdict.code else replace(verdict, code=code, numbers=numbers | {"by_trial": True})
+    if ruling != "refuted":
+        return verdict
+    numbers = {"why": "refuted", "withdrawn": verdict.code, "confidence": "low"}
+    return replace(verdict, code="indeterminate", numbers=numbers, evidence={})

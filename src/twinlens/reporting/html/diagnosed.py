@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter as Tally
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from twinlens.diagnosis.counter import Counter
-from twinlens.diagnosis.diagnosis import RULES, Diagnosis, diagnose_run
+from twinlens.diagnosis.diagnosis import RULES, Diagnosis, diagnose_repeats
 from twinlens.diagnosis.partition import UNATTRIBUTED, Partition
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
-from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import PART_COLOURS, REST_COLOUR
-from twinlens.reporting.view import Entry, LensView, runs_word
+from twinlens.reporting.view import LensView, Material
 from twinlens.reporting.wording.counter import counter_name, counter_words
-from twinlens.reporting.wording.diagnosis import PARTS, evidence_words, part_words
+from twinlens.reporting.wording.diagnosis import PARTS, agreement_words, evidence_words, part_words
 from twinlens.reporting.wording.finding import advice_of, sentence_of
-from twinlens.stats.summary.group import Summary
 from twinlens.units import SECONDS, show
 
 _RULE_OF = {rule.code: rule for rule in RULES}
@@ -76,11 +73,11 @@ class Diagnosed:
     findings: tuple[Found, ...]
 
 
-Diagnose = Callable[[Run, Summary], Diagnosis]
+Diagnose = Callable[[Sequence[Material]], Diagnosis]
 
 
 def diagnosed_points(
-    lens: LensView, diagnose: Diagnose = diagnose_run
+    lens: LensView, diagnose: Diagnose = diagnose_repeats
 ) -> tuple[tuple[Diagnosed, ...], tuple[str, ...]]:
     """The diagnosis of each operating point, and a sentence for each point that has none.
 
@@ -89,11 +86,10 @@ def diagnosed_points(
     found: list[Diagnosed] = []
     missing: list[str] = []
     for entry in lens.entries:
-        of_runs, why = _of_runs(entry, diagnose)
-        if of_runs:
-            found.append(_of_point(entry.name, of_runs))
-        else:
-            missing.append(f"{entry.name} is not diagnosed: {why}.")
+        try:
+            found.append(diagnosed(entry.name, one := diagnose(entry.material), agreement_words(one)))
+        except BadInput as error:
+            missing.append(f"{entry.name} is not diagnosed: {display.clean(str(error), 200)}.")
     return tuple(found), tuple(missing)
 
 
@@ -124,27 +120,6 @@ def diagnosed(name: str, found: Diagnosis, standing: str = "") -> Diagnosed:
 
 def _source(counter: Counter) -> str:
     return display.ABSENT if counter.value.value is None else display.clean(counter.value.method, 200)
-
-
-def _of_runs(entry: Entry, diagnose: Diagnose) -> tuple[list[tuple[bool, Diagnosis]], str]:
-    """The diagnosis of each run beside whether the run is ranked, and why the last one without a diagnosis has none."""
-    found, why = [], "it has no run"
-    for run, summary in entry.material:
-        try:
-            found.append((summary.ranked, diagnose(run, summary)))
-        except BadInput as error:
-            why = display.clean(str(error), 200)
-    return found, why
-
-
-def _of_point(name: str, of_runs: Sequence[tuple[bool, Diagnosis]]) -> Diagnosed:
-    """That of the run whose step or request takes the median time, among ranked runs of the most frequent verdict."""
-    code, alike = Tally(each.verdict.code for _, each in of_runs).most_common(1)[0]
-    same = [(ranked, each) for ranked, each in of_runs if each.verdict.code == code]
-    best = [each for ranked, each in same if ranked == any(ranked for ranked, _ in same)]
-    shown = sorted(best, key=lambda each: each.partition.seconds)[(len(best) - 1) // 2]
-    among = "" if len(of_runs) == 1 else f"; {alike} of {runs_word(len(of_runs))} have this verdict"
-    return diagnosed(name, shown, f"Shown: {display.clean(shown.run, 80)}{among}.")
 
 
 def _time(partition: Partition) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from twinlens.diagnosis.diagnosis import diagnose_run
+from twinlens.diagnosis.diagnosis import diagnose_repeats
 from twinlens.errors import BadInput
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
@@ -28,7 +28,7 @@ from twinlens.version import __version__
 MOST_WARNINGS = 3  # that stand open at the top; the rest is one click away
 
 
-def render(view: View, diagnose: Diagnose = diagnose_run) -> str:
+def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
     """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
     facts = stack(view)
     turns = paired_of([each for lens in view.lenses for each in lens.groups], [run for run, _ in view.material])
@@ -72,7 +72,7 @@ def render(view: View, diagnose: Diagnose = diagnose_run) -> str:
     )  # fmt: skip
 
 
-def write(view: View, path: str | Path, diagnose: Diagnose = diagnose_run) -> Path:
+def write(view: View, path: str | Path, diagnose: Diagnose = diagnose_repeats) -> Path:
     """Write the report to `path`, making its folder. Raises BadInput (TL207) when the disk refuses it."""
     return write_page(render(view, diagnose), path)
 

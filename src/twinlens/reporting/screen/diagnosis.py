@@ -16,16 +16,16 @@ from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
-from twinlens.reporting.view import Material
+from twinlens.reporting.view import Entry
 from twinlens.reporting.wording.counter import counter_name, counter_words
-from twinlens.reporting.wording.diagnosis import part_words
+from twinlens.reporting.wording.diagnosis import agreement_words, part_words
 from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of
 from twinlens.stats.summary.group import Summary
 from twinlens.units import SECONDS, show
 
 _MORE = "--all: every finding; explain CODE: what it means; --json: every number"
 _TERSE = ((5, 1), (4, 0), (3, 0), (2, 0), (1, 0), (0, 0))
-_MOST_RUNS = 18
+_MOST_POINTS, _MOST_ADVICE = 12, 4
 
 
 def diagnosis_screen(run: Run, summary: Summary, found: Diagnosis) -> RenderableType:
@@ -33,18 +33,27 @@ def diagnosis_screen(run: Run, summary: Summary, found: Diagnosis) -> Renderable
     return Fitted(lambda width: shortest(_choices(run, summary, found), width))
 
 
-def diagnoses_screen(found: Sequence[tuple[Material, Diagnosis]]) -> RenderableType:
-    """Several runs: one line for each, with what binds it."""
-    rows = tuple(
-        tuple(map(Text, (display.clean_end(each.run, 41), each.verdict.code, each.verdict.subject, _confidence(each))))
-        for _, each in found[:_MOST_RUNS]
-    )
+def diagnoses_screen(found: Sequence[tuple[Entry, Diagnosis]]) -> RenderableType:
+    """Several points: one line for each, with what binds it, how many of its repeats alone say so, and what to try."""
+    rows = tuple(tuple(map(Text, _line(entry, each))) for entry, each in found[:_MOST_POINTS])
     left = len(found) - len(rows)
+    advice: dict[str, list[str]] = {}
+    for _, each in found:
+        advice.setdefault(advice_of(each.verdict), []).append(each.verdict.code)
+    tried = [(words, f"{codes[0]}: ") for words, codes in advice.items() if codes[0] != "indeterminate"]
     return Stack(
-        FittedTable(("run", "verdict", "of", "confidence"), ("left",) * 4, rows, gap=1).table(),
-        *left_out(left, "run", "--json"),
+        FittedTable(("lens", "point", "verdict", "of", "confidence", "runs"), ("left",) * 6, rows, gap=1).table(),
+        *left_out(left, "point", "--json"),
+        *(hanging("try  ", code + words, "") for words, code in tried[:_MOST_ADVICE]),
         hanging("", "diagnose RUN with one run folder: its time, counters and findings", "dim"),
     )
+
+
+def _line(entry: Entry, found: Diagnosis) -> tuple[str, ...]:
+    repeats, agree = (found.verdict.numbers.get(name) for name in ("repeats", "agree"))
+    runs = str(len(entry.material)) if repeats is None else f"{agree} of {repeats} say so"
+    name = display.clean(entry.name, 28)
+    return entry.group.lens, name, found.verdict.code, found.verdict.subject, _confidence(found), runs
 
 
 def _choices(run: Run, summary: Summary, found: Diagnosis) -> Iterator[RenderableType]:
@@ -52,7 +61,7 @@ def _choices(run: Run, summary: Summary, found: Diagnosis) -> Iterator[Renderabl
     for most, air in _TERSE:
         yield Stack(
             hanging("", subject(run, summary), "bold"),
-            hanging("► ", f"{sentence_of(found.verdict)} Confidence: {_confidence(found)}.", "bold"),
+            hanging("► ", _headline(found), "bold"),
             *(hanging("  ", sentence_of(each), "") for each in others if air or each.code != "indeterminate"),
             *[Text("")] * air,
             *_time(found),
@@ -75,7 +84,7 @@ def diagnosis_whole(run: Run, summary: Summary, found: Diagnosis) -> RenderableT
     others = [each for each in found.phases if each != found.verdict]
     return Stack(
         hanging("", subject(run, summary), "bold"),
-        hanging("► ", f"{sentence_of(found.verdict)} Confidence: {_confidence(found)}.", "bold"),
+        hanging("► ", _headline(found), "bold"),
         *(hanging("  ", sentence_of(each), "") for each in others),
         Text(""),
         *_time(found),
@@ -125,3 +134,8 @@ def _counter(counter: Counter) -> RenderableType:
 
 def _confidence(found: Diagnosis) -> str:
     return display.clean(found.verdict.numbers.get("confidence", "low"), 20)
+
+
+def _headline(found: Diagnosis) -> str:
+    words = agreement_words(found)
+    return f"{sentence_of(found.verdict)} Confidence: {_confidence(found)}{f' ({words[:-1]})' if words else ''}."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from twinlens.diagnosis.diagnosis import Diagnosis
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.number import number, numbers, percent
@@ -54,6 +55,15 @@ _WHY = {
 }
 
 
+def agreement_words(found: Diagnosis) -> str:
+    """ "3 repeats together; 2 of them alone have this verdict."; "" of one run."""
+    repeats, agree = (found.verdict.numbers.get(name) for name in ("repeats", "agree"))
+    if repeats is None or agree is None:
+        return ""
+    alone = "each of them alone has" if agree == repeats else f"{agree} of them alone {'has' if agree == 1 else 'have'}"
+    return f"{repeats} repeats together; {alone} this verdict."
+
+
 def part_words(part: str) -> str:
     """A part of time in words; of another version, as it stands."""
     return PARTS.get(part, clean(part, 40))
@@ -81,14 +91,48 @@ def _bandwidth(finding: Finding) -> str:
     )
 
 
-def _latency(finding: Finding) -> str:
+def _shares(finding: Finding) -> str:
+    """ "at most 37 % of the matrix rate and 13 % of the copy bandwidth"."""
     compute, bandwidth = numbers(finding, "compute_share", "bandwidth_share")
-    tried = " It was compiled already." if "compiled" in finding.numbers.get("tried", ()) else ""
     bounded = "at most " if finding.numbers.get("at_most_because") else ""
-    return (
-        f"{_subject(finding)} is latency-bound: only {bounded}{percent(compute)} of {_ceiling(finding, 'compute')} and "
-        f"{percent(bandwidth)} of {_ceiling(finding, 'bandwidth')}.{tried} {_test(finding)}"
+    return f"{bounded}{percent(compute)} of {_ceiling(finding, 'compute')} and {percent(bandwidth)} of " + _ceiling(
+        finding, "bandwidth"
     )
+
+
+def _below(finding: Finding) -> str:
+    tried = " It was compiled already." if "compiled" in finding.numbers.get("tried", ()) else ""
+    return f"{_subject(finding)} is below both ceilings: {_shares(finding)}.{tried}{_classes(finding)} {_test(finding)}"
+
+
+def _latency(finding: Finding) -> str:
+    return (
+        f"{_subject(finding)} is latency-bound: {_shares(finding)}, and twice the batch shares its fixed costs, as was "
+        "measured."
+    )
+
+
+def _kernels(finding: Finding) -> str:
+    if finding.numbers.get("by_trial"):
+        return (
+            f"{_subject(finding)} is kernel-bound: {_shares(finding)}, and its time grows with the batch, as was "
+            "measured: its kernels are below their ceilings, and fixed costs are not what binds."
+            f"{_classes(finding)}"
+        )
+    share, stream = numbers(finding, "bandwidth_share", "stream_share")
+    return (
+        f"{_subject(finding)} is kernel-bound: {percent(share)} of {_ceiling(finding, 'bandwidth')} alone, which is "
+        f"{percent(stream)} of a plain read: its kernels are the limit, and memory is not.{_classes(finding)} "
+        f"{_test(finding)}"
+    )
+
+
+def _classes(finding: Finding) -> str:
+    """ " Time by class of kernel: matrix products 59 %, attention 11 %."; "" where no profile was kept."""
+    classes = finding.numbers.get("classes") or {}
+    longest = sorted(classes.items(), key=lambda each: -each[1])[:3]
+    said = ", ".join(f"{clean(name, 30)} {percent(share)}" for name, share in longest)
+    return f" Time by class of kernel: {said}." if said else ""
 
 
 def _wait(finding: Finding) -> str:
@@ -121,6 +165,8 @@ def _indeterminate(finding: Finding) -> str:
     why = number(finding, "why")
     if why == "unattributed":
         said = f"{percent(number(finding, 'share'))} of the time is in no part"
+    elif why == "refuted":
+        said = f"{clean(number(finding, 'withdrawn'), 40)} was refuted by its own test, and is withdrawn"
     elif reason := finding.numbers.get("at_most_because"):
         share = percent(number(finding, "compute_share"))
         said = f"{clean(reason, 200)}, so its FLOP are at most {share} of {_ceiling(finding, 'compute')}"
@@ -132,13 +178,16 @@ def _indeterminate(finding: Finding) -> str:
 def _test(finding: Finding) -> str:
     """The falsifier, as a sentence."""
     change, most, least = (finding.numbers.get(name) for name in ("change", "at_most", "at_least"))
-    if least is not None:
-        more = f"×{digits(least, 2)} the throughput or more if fixed costs bind, less if the kernels are slow"
+    if finding.code == "below-ceilings":
+        more = f"×{digits(least or 1.0, 2)} the throughput or more if fixed costs bind, less if the kernels are slow"
         return f"Test: double the batch; {more}."
-    bound = f"at most ×{digits(most or 1.0, 2)}"
+    bound = (
+        f"at most ×{digits(most or 1.0, 2)}" if least is None else f"×{digits(least, 2)} to ×{digits(most or 1.0, 2)}"
+    )
     said = {
         "double-batch": f"Test: double the batch; expect {bound} the throughput",
         "halve-weights": f"Test: halve the bits of the weights; expect {bound} the speed",
+        "other-kernels": f"Test: another runtime or other kernels; expect {bound} the speed",
         "remove-wait": f"Test: take that wait away; expect {bound} the speed",
     }
     return f"{said[change]}." if change in said else ""
@@ -246,6 +295,8 @@ def _contradicts(finding: Finding) -> str:
 SENTENCES = {
     "compute-bound": _compute,
     "bandwidth-bound": _bandwidth,
+    "below-ceilings": _below,
+    "kernel-bound": _kernels,
     "latency-bound": _latency,
     "interconnect-bound": _wait,
     "input-bound": _wait,

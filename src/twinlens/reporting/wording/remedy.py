@@ -22,6 +22,11 @@ class _Remedy:
 
 
 _ANY = ""
+_FIXED_COSTS = (
+    _Remedy("compiled", "compile"),
+    _Remedy(_ANY, "fuse small operations"),
+    _Remedy("batch", "raise the batch", "raise the batch above {}"),
+)
 _REMEDIES = {
     "compute-bound": (
         _Remedy("narrow", "take a narrower format", "take a format narrower than {}"),
@@ -33,10 +38,10 @@ _REMEDIES = {
         _Remedy("batch", "take more sequences for each read of them", "take more than {} sequences for each read"),
         _Remedy("kv-format", "", "the KV cache is {} already"),
     ),
-    "latency-bound": (
+    "latency-bound": _FIXED_COSTS,
+    "kernel-bound": (
         _Remedy("compiled", "compile"),
-        _Remedy(_ANY, "fuse small operations"),
-        _Remedy("batch", "raise the batch", "raise the batch above {}"),
+        _Remedy(_ANY, "try another runtime, or kernels made for these shapes and formats"),
     ),
     "interconnect-bound": (
         _Remedy(_ANY, "overlap communication with the backward pass"),

@@ -12,7 +12,7 @@ from twinlens.units import digits
 WHY = {
     "compute-bound": "products of 256 rows with wide weights: each byte is used for more FLOP than the ridge asks",
     "bandwidth-bound": "one sequence: each step reads half a gigabyte of weights and uses each byte once",
-    "latency-bound": "one sequence through a model of 1 M weights: the products take far less than what calls them",
+    "below-ceilings": "one sequence through a model of 1 M weights: the products take far less than what calls them",
     "input-bound": "each batch is unpacked from compressed text in Python, for longer than the step computes",
     "interconnect-bound": "two processes train on one sample each and add up gradients of 8 M weights over gloo",
     "host-bound": "the server spends 60 ms in Python on each prompt before its engine hears of it",
