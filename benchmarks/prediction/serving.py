@@ -13,17 +13,19 @@ from benchmarks.prediction.facts import labels
 from benchmarks.prediction.serving_part import Part
 from twinlens.planning.prediction import prior
 from twinlens.planning.prediction.constant import values
+from twinlens.planning.prediction.place import Layout, Rates
 from twinlens.planning.prediction.serving import (
     closed_loop,
     disaggregated,
     open_loop,
-    room,
     static_batch_s,
     tokens_per_s,
 )
 from twinlens.planning.prediction.step_time import decode_step, prefill
 
 _BATCHES = (8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0)
+_MEMORY_SHARE, _BESIDE_BYTES = 0.9, 2e9
+"""Of a device's memory what servers take, and what they need of it beside weights and cache: without a source."""
 _TAIL = 0.8
 """Mean over p99 of the time per output token, where a limit is on the p99."""
 
@@ -58,18 +60,46 @@ def _by(cases: Sequence[Case]) -> dict[str, list[int]]:
     return rows
 
 
+def room(part: Part, rates: Rates, layout: Layout) -> Any:
+    """Sequences whose cache fits beside the weights, over the whole layout, on servers of any maker.
+
+    Rows are of many engines and say nothing of their buffers; plans are of vLLM or llama.cpp, and count theirs.
+    """
+    work, context = part.work, part.prompt + part.answer
+    holders = layout.tensor * layout.data * layout.pipeline
+    own = (work.dense_bytes + 2.0 * work.head_bytes) / (layout.tensor * layout.pipeline) + work.expert_bytes / holders
+    free = np.maximum(rates.memory_bytes * _MEMORY_SHARE - own - _BESIDE_BYTES, 0.0)
+    return free / (work.kv_sequence_bytes(context) * work.kv_share(layout.tensor) / layout.pipeline) * layout.data
+
+
 def _latency(part: Part, v: Any) -> np.ndarray:
     v = part.fitted(v)
     users = part.batch / part.copies
     return part.latencies(
-        closed_loop(part.work, part.rates, part.layout, v, users, part.prompt, part.answer, part.most)
+        closed_loop(
+            part.work,
+            part.rates,
+            part.layout,
+            v,
+            users,
+            part.prompt,
+            part.answer,
+            np.minimum(room(part, part.rates, part.layout), part.most),
+        )
     )
 
 
 def _open(part: Part, v: Any) -> np.ndarray:
     return part.latencies(
         open_loop(
-            part.work, part.rates, part.layout, part.fitted(v), part.batch / part.copies, part.prompt, part.answer
+            part.work,
+            part.rates,
+            part.layout,
+            part.fitted(v),
+            part.batch / part.copies,
+            part.prompt,
+            part.answer,
+            room(part, part.rates, part.layout),
         )
     )
 
@@ -86,6 +116,7 @@ def _disaggregated(part: Part, v: Any) -> np.ndarray:
         part.batch,
         part.prompt,
         part.answer,
+        room(part, part.rates, part.layout),
     )
     return part.latencies(served)
 
@@ -93,7 +124,9 @@ def _disaggregated(part: Part, v: Any) -> np.ndarray:
 def _static(part: Part, v: Any) -> np.ndarray:
     v = part.fitted(v)
     rates = replace(part.rates, memory_bytes=part.rates.memory_bytes * part.stages)
-    time = static_batch_s(part.work, rates, part.layout, v, part.batch, part.prompt, part.answer)
+    time = static_batch_s(
+        part.work, rates, part.layout, v, part.batch, part.prompt, part.answer, room(part, rates, part.layout)
+    )
     return (time + (part.stages - 1.0) * part.answer * v.hop_s)[part.back]
 
 
@@ -121,7 +154,7 @@ def _throughput(part: Part, v: Any) -> np.ndarray:
             continue
         layout = replace(part.layout, tensor=np.where(part.free, max(degree, 1.0), part.layout.tensor))
         copies = np.where(part.free, part.devices / max(degree, 1.0), part.copies)
-        full = np.minimum(room(part.work, part.rates, layout, part.prompt + part.answer), part.most)
+        full = np.minimum(room(part, part.rates, layout), part.most)
         full = np.minimum(full, part.batch)
         for size in _BATCHES:
             batch = np.minimum(size, full)

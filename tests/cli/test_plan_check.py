@@ -52,7 +52,7 @@ def test_what_is_against_it_comes_first_and_what_is_not_known_is_said() -> None:
 def test_json_has_every_figure_with_its_inputs() -> None:
     found = json.loads(call(*TRAINED, "--deadline", "12 h, 18 h", "--json").stdout)
     assert found["passes"] is None
-    assert [each["value"] for each in found["time"] if each["name"] == "devices-needed"] == [6, 4]
+    assert [each["value"] for each in found["time"] if each["name"] == "devices-needed"] == [8, 8]
     assert all(each["inputs"] for each in found["power"])
     assert {each["name"] for each in found["errors"]} >= {"interruptions", "interruption-chance"}
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twinlens.api.plan.check import check
 from twinlens.errors import BadInput
 from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, run_time
 from twinlens.planning.check.exposure import exposure
@@ -207,3 +209,31 @@ def test_a_faster_pace_never_has_more_users_and_an_impossible_one_has_none() -> 
     assert never.reason is not None
     other = users_at(replace(asked, precision="nf4-double"), 30, "users")
     assert other.value is None
+
+
+@pytest.mark.parametrize(
+    ("name", "devices", "link", "bytes_per_s"),
+    [
+        ("h100-sxm-80gb", 8, "nvlink4", 450e9),
+        ("h100-sxm-80gb", 16, "infiniband-ndr", 50e9),
+        ("a100-sxm-80gb", 512, "infiniband-hdr", 25e9),
+        ("l4", 8, "pcie4-x16", 31.5e9),
+        ("l4", 16, "pcie4-x16", 31.5e9),
+    ],
+)
+def test_devices_of_several_nodes_are_joined_by_the_network(
+    name: str, devices: int, link: str, bytes_per_s: float
+) -> None:
+    found = shipped().link_among(shipped().device(name), devices)
+    assert found is not None
+    assert found.name == link
+    assert found.one_way_bytes_per_s == pytest.approx(bytes_per_s, rel=0.02)
+
+
+def test_nvlink_is_not_enough_for_two_thousand_devices_of_two_hundred_nodes() -> None:
+    asked: dict[str, Any] = {"train": "full", "device": "H100"}
+    one, many = (check("70B", devices=devices, **asked).answer.link for devices in (8, 2048))
+    assert one is not None
+    assert many is not None
+    assert (one.link, one.enough) == ("nvlink4", True)
+    assert (many.link, many.enough) == ("infiniband-ndr", False)

@@ -134,7 +134,7 @@ def test_a_step_is_the_sum_of_its_causes_and_the_whole_is_its_steps() -> None:
 
 def test_training_that_does_not_fit_is_refused_with_the_bytes_of_plan_fit() -> None:
     found = trained(devices=8, tokens="300B", within="2000days")
-    alike = fit("70B", device="H100", devices=8, train="full", recompute="none", context="4K").answer.asked
+    alike = fit("70B", device="H100", devices=8, train="full", context="4K").answer.asked
     assert alike is not None
     assert found.memory is not None
     assert found.memory.needed.value == pytest.approx(alike.needed.value)
@@ -215,7 +215,7 @@ def test_like_takes_model_lengths_engine_and_load_from_the_run() -> None:
         ({"ttft": "infs"}, "is no time"),
         ({"peak": 0.5}, "--peak is the peak over the mean load"),
         ({"spare": "-1"}, "is no count of copies"),
-        ({"precision": "fp7"}, "unknown precision 'fp7'"),
+        ({"precision": "fp7"}, "unknown weight format 'fp7'"),
         ({"tensor": 3}, "do not divide by a tensor degree of 3"),
         ({"tensor": 2, "devices": 3}, "--devices 3 does not divide by a tensor degree of 2"),
         ({"tokens": "1B"}, "--tokens is no option of serving"),

@@ -13,7 +13,7 @@ from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.choose import ChooseResult
 from twinlens.errors import BadInput
 from twinlens.planning.choose.candidate import Ranking
-from twinlens.planning.choose.serving_grid import _needed, serving_ways
+from twinlens.planning.choose.serving_grid import _needed, _plan, serving_ways
 from twinlens.planning.choose.training_grid import needed_bytes, training_ways
 from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted
 from twinlens.planning.fit.serving import Serving
@@ -21,7 +21,7 @@ from twinlens.planning.fit.serving_answer import placed
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, usable
 from twinlens.planning.fit.training_answer import placed as placed_training
-from twinlens.planning.prediction.stored import stored, weights_of
+from twinlens.planning.prediction.stored import held_format, kept_cache
 from twinlens.spec.catalogue import shipped
 
 
@@ -81,11 +81,11 @@ def test_memory_of_serving_is_that_of_plan_fit(precision: str) -> None:
         device = catalogue.device(name)
         pairs: Any = type("Pairs", (), {"devices": (device,), "precisions": (precision,)})
         ways = serving_ways(subject.shape, 8)
-        needed = _needed(wanted, pairs, ways, np.ceil(16 / ways.copies))[0]
+        needed = _needed([_plan(wanted, precision)], pairs, ways, np.ceil(16 / ways.copies))[0]
         for place in np.nonzero(ways.pipeline == 1)[0]:
             users = int(np.ceil(16 / ways.copies[place]))
-            element = stored(precision, subject.shape).kv_bytes
-            plan = Serving(subject, weights_of(precision), "", element, users, 8192)
+            element = kept_cache(precision)[1]
+            plan = Serving(subject, held_format(precision), "", element, users, 8192)
             fit = placed(plan, device, int(ways.tensor[place]))
             assert needed[place] == pytest.approx(float(fit.needed.value or 0), rel=1e-9)
 
@@ -217,3 +217,16 @@ def test_what_is_said_to_be_possible_is() -> None:
         asked(speed=5000, training=0)
     told = str(wrong.value).rpartition("--speed ")[2]
     assert asked(speed=told, training=0).answer.inference is not None
+
+
+def test_a_box_that_cannot_do_both_in_a_day_is_not_called_feasible() -> None:
+    """24 h of serving and 16 h of training are two systems; the branch said one box, feasible, beside that."""
+    found = tl.plan.choose("8B", training=40, train="qlora").answer
+    assert found.branch is not None
+    assert found.system is not None
+    assert found.system.subject == "two-hours"
+    assert (found.branch.numbers["feasible"], found.branch.numbers["instead"]) == (False, "two-systems")
+    assert found.branch.because == (found.system,)
+    shared = tl.plan.choose("8B", training=40, train="qlora", duty="8h").answer
+    assert shared.branch is not None
+    assert shared.branch.numbers["feasible"] is True

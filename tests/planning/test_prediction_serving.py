@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from twinlens.planning.prediction import prior
 from twinlens.planning.prediction.constant import Constants
 from twinlens.planning.prediction.place import Layout, Rates
-from twinlens.planning.prediction.serving import closed_loop, open_loop, processor_sharing, room, static_batch_s
+from twinlens.planning.prediction.serving import closed_loop, open_loop, processor_sharing, static_batch_s
 from twinlens.planning.prediction.step_time import decode_step, prefill
 from twinlens.planning.prediction.stored import stored
 from twinlens.planning.prediction.work import work_of
@@ -46,14 +46,14 @@ def test_without_an_equilibrium_the_batch_is_full() -> None:
 
 
 def test_an_open_loop_with_more_requests_than_it_can_serve_has_no_latency() -> None:
-    served = open_loop(WORK, H100, Layout(tensor=2), USUAL, 1e3, 1024.0, 256.0)
+    served = open_loop(WORK, H100, Layout(tensor=2), USUAL, 1e3, 1024.0, 256.0, 400.0)
     assert np.isinf(served.tpot_s)
     assert np.isinf(served.wait_s)
 
 
 def test_a_closed_loop_agrees_with_littles_law() -> None:
     users = np.array([1.0, 4.0, 16.0, 64.0])
-    served = closed_loop(WORK, H100, Layout(tensor=4), USUAL, users, 1024.0, 512.0)
+    served = closed_loop(WORK, H100, Layout(tensor=4), USUAL, users, 1024.0, 512.0, 1e9)
     spent = served.ttft_s + 512.0 * served.tpot_s
     assert served.requests_per_s * spent == pytest.approx(users, rel=1e-3)
     assert np.all(np.diff(served.tpot_s) > 0)
@@ -61,9 +61,9 @@ def test_a_closed_loop_agrees_with_littles_law() -> None:
 
 
 def test_users_beyond_the_cache_wait_for_a_place_and_slow_nobody() -> None:
-    most = float(room(WORK, H100, Layout(tensor=4), 8192.0 + 1024.0))
-    at_most = closed_loop(WORK, H100, Layout(tensor=4), USUAL, most, 8192.0, 1024.0)
-    twice = closed_loop(WORK, H100, Layout(tensor=4), USUAL, 2 * most, 8192.0, 1024.0)
+    most = 118.0
+    at_most = closed_loop(WORK, H100, Layout(tensor=4), USUAL, most, 8192.0, 1024.0, most)
+    twice = closed_loop(WORK, H100, Layout(tensor=4), USUAL, 2 * most, 8192.0, 1024.0, most)
     assert float(twice.tpot_s) == pytest.approx(float(at_most.tpot_s), rel=1e-6)
     assert float(twice.requests_per_s) == pytest.approx(float(at_most.requests_per_s), rel=1e-6)
     assert float(twice.wait_s - at_most.wait_s) == pytest.approx(most / float(at_most.requests_per_s), rel=1e-3)
@@ -83,7 +83,7 @@ def test_a_static_batch_is_prefill_and_a_step_for_each_token() -> None:
         prefill(WORK, H100, layout, USUAL, batch * 256.0, 256.0).total_s
         + answer * decode_step(WORK, H100, layout, USUAL, batch, 256.0 + answer / 2).total_s
     )
-    assert float(static_batch_s(WORK, H100, layout, USUAL, batch, 256.0, answer)) == pytest.approx(float(expected))
+    assert float(static_batch_s(WORK, H100, layout, USUAL, batch, 256.0, answer, 1e9)) == pytest.approx(float(expected))
 
 
 def test_a_batch_touches_no_more_experts_than_there_are() -> None:
@@ -95,8 +95,8 @@ def test_a_batch_touches_no_more_experts_than_there_are() -> None:
 
 def test_ten_thousand_questions_are_arrays_of_the_same_answers() -> None:
     users = np.linspace(1.0, 256.0, 10_000)
-    many = closed_loop(WORK, H100, Layout(tensor=4), USUAL, users, 1024.0, 512.0)
-    one = closed_loop(WORK, H100, Layout(tensor=4), USUAL, users[777], 1024.0, 512.0)
+    many = closed_loop(WORK, H100, Layout(tensor=4), USUAL, users, 1024.0, 512.0, 1e9)
+    one = closed_loop(WORK, H100, Layout(tensor=4), USUAL, users[777], 1024.0, 512.0, 1e9)
     assert many.tpot_s.shape == (10_000,)
     assert float(many.tpot_s[777]) == pytest.approx(float(one.tpot_s))
 

@@ -60,7 +60,7 @@ def test_the_most_that_fits_fits_and_one_more_does_not() -> None:
         ({"train": "full", "users": 4}, "no option of training"),
         ({"batch": 4}, "no option of serving"),
         ({"train": "full", "tensor": 3}, "legal: 1, 2, 4"),
-        ({"train": "full", "pipeline": 7}, "legal: 1, 2, 4, 5"),
+        ({"train": "full", "devices": 81, "pipeline": 81}, "more than the 80 layers"),
         ({"train": "full", "expert": 2}, "has none"),
         ({"train": "full", "devices": 6, "tensor": 4}, "multiple of 4"),
         ({"train": "full", "zero": 4}, "not known"),

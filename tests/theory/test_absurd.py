@@ -55,7 +55,7 @@ CALLS: list[Call] = [
         "weights_bytes": 1e9, "sequences": 2, "context": 9, "kv_bytes_per_element": 2, "block": 16, "chunk_tokens": 64,
         "bytes_per_element": 2, "runtime_bytes": 1e9, "tensor_parallel": 2}),
     (lambda **n: prefill_activation_bytes(S, **n), {"tokens": 9, "bytes_per_element": 2, "tensor_parallel": 2}),
-    (lambda **n: most_sequences(S, 1e9, **n), {"context": 9, "kv_bytes_per_element": 2, "tensor_parallel": 2}),
+    (lambda **n: most_sequences(S, 9e9, 1e9, **n), {"context": 9, "kv_bytes_per_element": 2, "tensor_parallel": 2}),
     (lambda **n: sharded_memory(S, LAYOUTS["fp32"], Split(**n), 1, 8), {
         "data": 2, "tensor": 2, "pipeline": 2, "context": 1, "expert": 2, "microbatches": 4}),
     (lambda **n: adapter_parameters(S, **n), {"rank": 8}),

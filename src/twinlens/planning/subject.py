@@ -24,7 +24,16 @@ class Subject:
     source: str = ""
     stored_bytes: int | None = None
     stored_format: str | None = None
+    released: str | None = None
+    """The format that the maker's config says the published weights are in; None: in 16 bits, or nobody said."""
+    tower: int = 0
+    """Parameters of an image tower and its projector beside the text part, kept in 16 bits; not among `params`."""
     assumed: tuple[Finding, ...] = ()
+
+    @property
+    def own_format(self) -> str | None:
+        """The format of the weights as they lie in a file, else as their maker publishes them."""
+        return self.stored_format or self.released
 
     @property
     def active_params(self) -> int:

@@ -59,6 +59,21 @@ class Catalogue:
         name = device.link or device.bus
         return self.link(name) if name else None
 
+    def network_of(self, device: Device) -> Link:
+        """What joins machines with such devices, a port for each: 400 Gbit/s, and 200 of generations before 2022."""
+        return self.link("infiniband-hdr" if (device.year or 2023) < 2022 else "infiniband-ndr")
+
+    def link_among(self, device: Device, devices: int) -> Link | None:
+        """The slowest link in a ring over so many devices: their own in a domain, the bus in a machine of up to eight,
+        the network between machines. None where it is not known."""
+        if devices <= max(device.domain, 1) or (devices <= 8 and device.bus is None):
+            return self.link_of(device)
+        bus = self.link(device.bus) if device.bus else None
+        if devices <= 8:
+            return bus
+        known = [self.network_of(device), *([bus] if bus and device.domain < 8 else [])]
+        return min(known, key=lambda link: link.one_way_bytes_per_s)
+
     def prices_of(self, device: str) -> tuple[Price, ...]:
         """The user's own where there are some, else what is shipped; () where nobody quoted one."""
         return tuple(each for each in self.prices if each.device == device)

@@ -89,6 +89,11 @@ class Device(Spec):
     source: str
 
     @property
+    def known_memory_bytes(self) -> float:
+        """The capacity as the driver shows it, else as it is sold."""
+        return float(self.memory_visible_bytes or self.memory_bytes)
+
+    @property
     def is_datacentre(self) -> bool:
         return self.form in ("datacentre-module", "datacentre-card")
 

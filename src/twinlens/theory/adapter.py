@@ -19,14 +19,15 @@ ALL_LINEAR = (*ATTENTION, *MLP)
 
 
 def adapter_parameters(
-    shape: DecoderShape, rank: Number, targets: Sequence[str] = ALL_LINEAR, *, active: bool = False
+    shape: DecoderShape, rank: Number, targets: Sequence[str] | None = None, *, active: bool = False
 ) -> Number:
-    """Parameters of adapters of `rank` on these projections of every layer: r·(in + out) each.
+    """Parameters of adapters of `rank` on these projections of every layer, None: on all of them; r·(in + out) each.
 
     Every routed expert has its own; `active` counts only those of the experts that a token passes. Recurrent layers
     have none. Raises BadInput for an unknown projection.
     """
     widths = _widths(shape)
+    targets = tuple(widths) if targets is None else targets
     for name in targets:
         if name not in widths:
             raise BadInput(f"no projection {name!r} for an adapter; {nearest(name, widths)}")
@@ -73,6 +74,13 @@ def _widths(shape: DecoderShape) -> dict[str, tuple[int, int]]:
     if shape.mla is None:
         keys, values = shape.kv_heads * shape.head_dim, shape.kv_heads * shape.value_head_dim
         sizes |= {"q": layers * (hidden + queries), "k": layers * (hidden + keys), "v": layers * (hidden + values)}
+    else:
+        mla, up = shape.mla, shape.heads * (shape.mla.qk_nope_head_dim + shape.mla.v_head_dim)
+        sizes |= {"kv_a": layers * (hidden + mla.kv_lora_rank + mla.qk_rope_head_dim),
+                  "kv_b": layers * (mla.kv_lora_rank + up)}  # fmt: skip
+        sizes |= {"q": layers * (hidden + queries)} if not mla.q_lora_rank else {
+            "q_a": layers * (hidden + mla.q_lora_rank), "q_b": layers * (mla.q_lora_rank + queries),
+        }  # fmt: skip
     dense = (shape.layers - shape.expert_layers) * (hidden + shape.intermediate)
     every = working = dense
     if shape.experts:
@@ -85,7 +93,7 @@ def _widths(shape: DecoderShape) -> dict[str, tuple[int, int]]:
 
 
 def adapter_flop_per_token(
-    shape: DecoderShape, seq_len: Number, rank: Number, targets: Sequence[str] = ALL_LINEAR
+    shape: DecoderShape, seq_len: Number, rank: Number, targets: Sequence[str] | None = None
 ) -> Number:
     """FLOP to train adapters on one token, attention causal: 4·N (forward, gradients of inputs) + 6·adapters.
 

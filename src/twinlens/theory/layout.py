@@ -28,6 +28,17 @@ class Layout:
         return self.weights + self.cast + self.gradients + self.master + self.optimizer
 
 
+OPTIMIZERS: dict[str, float] = {
+    "adamw": 8.0,
+    "adamw-bf16": 4.0,
+    "adamw-8bit": 2 * (1 + 4 / 256),
+    "lion": 4.0,
+    "momentum": 4.0,
+    "muon": 4.0,
+    "sgd": 0.0,
+}
+"""Bytes of optimizer state per parameter, by name. Two moments, in fp32, bf16, or 8 bits with a scale per 256 (arXiv
+2110.02861); one moment for Lion, momentum and Muon."""
 LAYOUTS: dict[str, Layout] = {
     "fp32": Layout(4, 4, 0, 8, activations=4),
     "16-bit-autocast": Layout(4, 4, 0, 8, cast=2),
@@ -35,9 +46,9 @@ LAYOUTS: dict[str, Layout] = {
     "16-bit-fp32-master": Layout(2, 2, 4, 8),
     "16-bit-fp32-master-and-gradients": Layout(2, 4, 4, 8),
     "16-bit-pure": Layout(2, 2, 0, 4),
-    "16-bit-8-bit-optimizer": Layout(2, 2, 0, 2),
+    "16-bit-8-bit-optimizer": Layout(2, 2, 0, OPTIMIZERS["adamw-8bit"]),
 }
-"""Usual layouts with AdamW, by name: 16, 18, 12, 16, 18, 8 and 6 bytes per parameter."""
+"""Usual layouts with AdamW, by name: 16, 18, 12, 16, 18, 8 and 6.03 bytes per parameter."""
 
 
 def layout_of(precision: Precision, optimizer_states: int = 2) -> Layout:
@@ -59,19 +70,6 @@ def layout_of(precision: Precision, optimizer_states: int = 2) -> Layout:
         activations=kept,
         cast=size["activations"] if narrower else 0.0,
     )
-
-
-OPTIMIZERS: dict[str, float] = {
-    "adamw": 8.0,
-    "adamw-bf16": 4.0,
-    "adamw-8bit": 2 * (1 + 4 / 256),
-    "lion": 4.0,
-    "momentum": 4.0,
-    "muon": 4.0,
-    "sgd": 0.0,
-}
-"""Bytes of optimizer state per parameter, by name. Two moments, in fp32, bf16, or 8 bits with a scale per 256 (arXiv
-2110.02861); one moment for Lion, momentum and Muon."""
 
 
 def with_optimizer(layout: Layout, optimizer: str) -> Layout:

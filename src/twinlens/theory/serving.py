@@ -1,23 +1,28 @@
-"""Memory of serving on each device, by component. All numbers may be arrays (theory/number.py)."""
+"""Memory of serving on each device, by component: the one function that every plan calls.
+
+All numbers may be arrays (theory/number.py).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.memory import kv_bytes
-from twinlens.theory.number import Number, amount, count, is_scalar, larger, rate, rounded_up
+from twinlens.theory.number import Number, amount, count, is_scalar, larger, rate, rounded_up, smaller
 
-_FP32 = 4.0
+SCORE_BYTES = 10.0
+"""A score in 16 bits, in fp32, and as a probability."""
 RUNTIME_BYTES = 1.0e9
 """Driver context, libraries and captured graphs: 0.5 to 2 GB on CUDA. A default; measure it where it decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingMemory:
-    """Bytes on each device while serving."""
+    """Bytes on the fullest device while serving."""
 
     weights_bytes: Number
     kv_bytes: Number
@@ -25,12 +30,17 @@ class ServingMemory:
     activations_bytes: Number
     """Largest layer of one pass over a full chunk of prefill."""
     sampler_bytes: Number
-    """Scores of one token per sequence: as computed, in fp32, and as probabilities."""
+    """Scores of one token per sequence, and what sampling makes of them."""
     runtime_bytes: Number
 
     @property
+    def working_bytes(self) -> Number:
+        """The larger of a pass of prefill and of a sampling of tokens: they are not alive together."""
+        return larger(self.activations_bytes, self.sampler_bytes)
+
+    @property
     def total_bytes(self) -> Number:
-        return self.weights_bytes + self.kv_bytes + self.activations_bytes + self.sampler_bytes + self.runtime_bytes
+        return self.weights_bytes + self.kv_bytes + self.working_bytes + self.runtime_bytes
 
 
 def serving_memory(
@@ -43,26 +53,35 @@ def serving_memory(
     block: Number = 16,
     chunk_tokens: Number = 2048,
     bytes_per_element: Number = 2.0,
+    score_bytes: Number = SCORE_BYTES,
+    sampled: Number = 0,
     runtime_bytes: Number = RUNTIME_BYTES,
     tensor_parallel: Number = 1,
+    pipeline: Number = 1,
 ) -> ServingMemory:
-    """Bytes on each of `tensor_parallel` devices for `sequences` of `context` tokens each.
+    """Bytes on the fullest of `tensor_parallel` · `pipeline` devices for `sequences` of `context` tokens each.
 
     `weights_bytes`: of the whole model (`stored_bytes` in theory/weight_format.py). `block`: tokens per cache page.
-    `chunk_tokens`: most tokens of one forward pass. KV heads are copied where there are more devices than heads, and a
-    shared latent is on every device.
+    `chunk_tokens`: most tokens of one forward pass. `sampled`: sequences for which the runtime makes room when it
+    samples, if they are more; `score_bytes`: of one of them and one entry of the vocabulary. KV heads are copied where
+    there are more devices than heads, and a shared latent is on every device of a stage.
     """
-    ranks = count("tensor_parallel", tensor_parallel)
+    ranks, stages = count("tensor_parallel", tensor_parallel), count("pipeline", pipeline)
     cache = kv_bytes(shape, context, kv_bytes_per_element, sequences=sequences, block=block)
     return ServingMemory(
-        amount("weights_bytes", weights_bytes) / ranks,
-        cache * kv_share(shape, ranks),
+        amount("weights_bytes", weights_bytes) / (ranks * stages),
+        cache * kv_share(shape, ranks) * stage_share(shape, stages),
         prefill_activation_bytes(
             shape, larger(count("chunk_tokens", chunk_tokens), sequences), bytes_per_element, ranks
         ),
-        amount("sequences", sequences) * shape.vocab * (bytes_per_element + 2 * _FP32),
+        larger(sampled, amount("sequences", sequences)) * shape.vocab * rate("score_bytes", score_bytes),
         amount("runtime_bytes", runtime_bytes),
     )
+
+
+def stage_share(shape: DecoderShape, pipeline: Number) -> Number:
+    """Part of the layers that the fullest of so many stages holds: stages may differ by one layer."""
+    return rounded_up(shape.layers, pipeline) / pipeline / shape.layers
 
 
 def kv_share(shape: DecoderShape, tensor_parallel: Number) -> Number:
@@ -90,15 +109,16 @@ def prefill_activation_bytes(
 
 
 def most_sequences(
-    shape: DecoderShape,
-    free_bytes: Number,
-    context: Number,
-    kv_bytes_per_element: Number = 2.0,
-    *,
-    block: Number = 16,
-    tensor_parallel: Number = 1,
+    shape: DecoderShape, room_bytes: Number, weights_bytes: Number, context: Number, **options: Any
 ) -> Number:
-    """Whole sequences of `context` tokens of which the cache fits into `free_bytes` on each device; at least 0."""
-    each = kv_bytes(shape, count("context", context), kv_bytes_per_element, block=block)
-    whole = larger(free_bytes, 0) // (each * kv_share(shape, count("tensor_parallel", tensor_parallel)))
+    """The largest number of whole sequences whose `serving_memory` is at most `room_bytes` on each device; 0 for none.
+
+    `options`: those of `serving_memory`. With n sequences it takes weights + runtime + n·kv + max(fixed, n·each), so
+    the smaller of (free − fixed) / kv and free / (kv + each) fits, and no more.
+    """
+    one = serving_memory(shape, weights_bytes, 1, count("context", context), **options)
+    each = serving_memory(shape, 0, 1, context, **{**options, "sampled": 0, "chunk_tokens": 1}).working_bytes
+    free = room_bytes - one.weights_bytes - one.runtime_bytes
+    whole = smaller((free - one.working_bytes) // one.kv_bytes, free // (one.kv_bytes + each))
+    whole = larger(whole, 0)
     return int(whole) if is_scalar(whole) else np.asarray(whole)

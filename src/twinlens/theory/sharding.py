@@ -12,7 +12,7 @@ from twinlens.errors import BadInput
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.activation import Attention, Checkpointing, activation_bytes, logits_bytes
 from twinlens.theory.layout import Layout
-from twinlens.theory.number import Number, choose, count, smaller
+from twinlens.theory.number import Number, choose, count, rounded_up, smaller
 from twinlens.theory.parameter import expert_weights, parameters
 
 
@@ -68,8 +68,9 @@ def device_parameters(shape: DecoderShape, split: Split) -> tuple[Number, Number
     head = 0 if shape.tied_embeddings else counted.head
     layers = counted.total - experts - counted.embedding - head
     ends = choose(split.pipeline > 1, max(counted.embedding, counted.head), counted.embedding + head)
-    dense = (layers / split.pipeline + ends) / split.tensor
-    return dense, experts / (split.pipeline * split.tensor * split.expert)
+    stage = rounded_up(shape.layers, split.pipeline) / split.pipeline / shape.layers  # stages may differ by a layer
+    dense = (layers * stage + ends) / split.tensor
+    return dense, experts * stage / (split.tensor * split.expert)
 
 
 def sharded_memory(
@@ -95,10 +96,11 @@ def sharded_memory(
         return (dense / ranks + experts / (ranks / split.expert)) * bytes_each
 
     working = layout.cast or layout.weights
-    layer = (dense + experts) * split.pipeline / shape.layers  # of experts only those that it holds
+    layers = rounded_up(shape.layers, split.pipeline) / split.pipeline  # of the fullest stage
+    layer = (dense + experts) / layers  # of experts only those that it holds
     # The first stage of a pipeline keeps as many microbatches as it has stages; the last keeps one, and the scores.
     kept = activation_bytes(shape, microbatch, seq_len, checkpointing, attention, layout.activations)
-    kept = kept / (split.tensor * split.context * split.pipeline)
+    kept = kept * layers / shape.layers / (split.tensor * split.context)
     in_flight = smaller(split.pipeline, split.microbatches)
     scores = logits_bytes(shape, microbatch, seq_len, layout.activations) / (split.tensor * split.context)
     ends_first = choose(split.pipeline > 1, (in_flight - 1) * kept >= scores, False)

@@ -110,6 +110,11 @@ def _experts(shape: ModelShape) -> int:
     return shape.expert_layers * shape.experts.count * expert_weights(shape)
 
 
+def routed_bytes(shape: ModelShape, kept: WeightFormat) -> float:
+    """Bytes of all routed experts, which groups of data-parallel attention share."""
+    return _experts(shape) * (kept.matrices if kept.experts is None else kept.experts) / 8
+
+
 def _idle(shape: ModelShape) -> int:
     """Weights of experts that a token does not pass, which `matmul` leaves out."""
     if not isinstance(shape, DecoderShape) or shape.experts is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from twinlens.api.plan.amount import quantity_of, tokens_of
 from twinlens.api.plan.format import usual_format
@@ -12,6 +14,7 @@ from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
 from twinlens.errors import BadInput, nearest
 from twinlens.planning.check.deadline import Mfu
 from twinlens.planning.figure import assumed
+from twinlens.planning.prediction.stored import held_format, kept_cache
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
@@ -19,10 +22,12 @@ from twinlens.spec.device import Device
 from twinlens.spec.model.config import knows, shape_from_config
 from twinlens.spec.model.header.gguf import read_gguf
 from twinlens.spec.model.header.safetensors import read_safetensors
+from twinlens.spec.model.reader.tower import tower_from_config
 from twinlens.spec.model.reference import list_models, load_model
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.document import read_json
 from twinlens.theory.parameter import parameters
+from twinlens.theory.tower import tower_parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS
 
 
@@ -101,13 +106,14 @@ def asked_device(word: str | None, probe: str | Path | None, catalogue: Catalogu
     return device_of(word, catalogue) if word else (None, ())
 
 
-def weight_format_of(word: str | None, subject: Subject) -> str:
-    """The format of weights that a word stands for; without a word, that of the file. Raises BadInput (TL203)."""
-    if word is None and subject.stored_format:
-        return subject.stored_format
-    plain = (word or "bf16").lower()
-    name = usual_format(plain)
-    if name not in WEIGHT_FORMATS:
+def weight_format_of(word: str | None, subject: Subject | None) -> str:
+    """The format of weights that a word stands for; without one, that of the file, else that which their maker
+    publishes, else bf16: of every verb. Raises BadInput (TL203)."""
+    if word is None:
+        return (subject.own_format if subject else None) or "bf16"
+    plain = word.lower()
+    name = held_format(usual_format(plain), subject)
+    if name not in WEIGHT_FORMATS and (subject is None or name != subject.own_format):
         raise BadInput(f"unknown weight format {short(word)!r}; {nearest(plain, WEIGHT_FORMATS)}", code="TL203")
     return name
 
@@ -120,9 +126,14 @@ def mfu_of(said: object) -> Mfu:
     return Mfu(low, (low + high) / 2, high, "asked")
 
 
-def kv_format_of(word: str | None) -> tuple[str, float]:
-    """The format of the cache and its bytes per element. Raises BadInput (TL203)."""
-    plain = (word or "fp16").lower()
+def kv_format_of(word: str | None, weight_format: str) -> tuple[str, float]:
+    """The format of the cache and its bytes per element; without a word, as servers keep it beside such weights.
+
+    Raises BadInput (TL203).
+    """
+    if word is None:
+        return kept_cache(weight_format)
+    plain = word.lower()
     if plain not in KV_BYTES:
         raise BadInput(f"unknown format {short(word)!r} of a KV cache; {nearest(plain, KV_BYTES)}", code="TL203")
     return plain, KV_BYTES[plain]
@@ -138,7 +149,13 @@ def _known(name: str, notes: tuple[Finding, ...] = ()) -> Subject:
         return like
     if not isinstance(ref.shape, DecoderShape):
         raise BadInput(f"{name} is no language model; plans are of those that have a KV cache", code="TL202")
-    return Subject(ref.name, parameters(ref.shape).total, ref.shape, ref.source, assumed=notes)
+    return Subject(ref.name, parameters(ref.shape).total, ref.shape, ref.source, released=ref.released,
+                   tower=_tower(ref.config), assumed=notes)  # fmt: skip
+
+
+def _tower(config: Mapping[str, Any]) -> int:
+    """Parameters of the image tower; 0 for a model without one. Raises BadInput (TL202) for one that is not known."""
+    return tower_parameters(tower_from_config(config)) if isinstance(config.get("vision_config"), Mapping) else 0
 
 
 def _read_as_llama(name: str) -> Subject | None:

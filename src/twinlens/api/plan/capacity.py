@@ -9,10 +9,9 @@ from typing import Any, get_args
 
 from twinlens.api.plan.amount import rate_of, seconds_of, tokens_of
 from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import asked_device, subject_of
+from twinlens.api.plan.asked import asked_device, kv_format_of, subject_of, weight_format_of
 from twinlens.api.plan.calibrate import Compared, constants
 from twinlens.api.plan.copies import placed
-from twinlens.api.plan.format import predicted_format
 from twinlens.api.plan.like import Like, like_runs
 from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of
 from twinlens.api.plan.steps import OF_TRAINING, steps_of
@@ -23,18 +22,19 @@ from twinlens.planning.capacity.training import TrainingCapacity, training_capac
 from twinlens.planning.figure import assumed
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.shipped import shipped
-from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.stored import spoken, stored
+from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
-from twinlens.spec.catalogue import catalogue_of
+from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
-from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.theory.parameter import parameters
 
 _TARGET = Target(2.0, 0.1)
 """Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
 _SHORT = 8192.0
 """Tokens of a prompt up to which 2 s are enough; longer ones have as much again for each as many."""
-OF_SERVING = ("users", "rate", "prompt", "answer", "ttft", "tpot", "of", "peak", "spare", "like")
+OF_SERVING = ("users", "rate", "prompt", "answer", "kv", "ttft", "tpot", "of", "peak", "spare", "like")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ def capacity(
 ) -> CapacityResult:
     """How much `device` serves, or how long training takes: `capacity("8B", device="H100", users=32, prompt="2K")`.
 
-    Options of serving: users or rate, prompt, answer, ttft, tpot, of (what keeps them: p99 or mean), peak, spare, like
-    (measured runs). Of training (`train` is full or lora): pipeline, expert, batch, microbatch, context, recompute,
-    tokens, within, effective. `known`: a file of `plan calibrate`. Raises BadInput for unknown names, and (TL231) for
-    values that cannot be.
+    Options of serving: users or rate, prompt, answer, kv (format of the cache), ttft, tpot, of (what keeps them: p99 or
+    mean), peak, spare, like (measured runs). Of training (`train` is full or lora): pipeline, expert, batch,
+    microbatch, context, recompute, tokens, within, effective. `known`: a file of `plan calibrate`. Raises BadInput for
+    unknown names, and (TL231) for values that cannot be.
     """
     given = {name: value for name, value in options.items() if value is not None}
     lens, own = ("serving", OF_SERVING) if train is None else ("training", OF_TRAINING)
@@ -84,37 +84,47 @@ def capacity(
     whole = catalogue_of(catalogue_folder(catalogue))
     card, read = asked_device(device, probe, whole)
     notes = [*read]
-    plain = predicted_format(precision) if precision else None
+    subject = _subject(model, whole, notes) if model is not None else None
+    if train is not None:
+        mine = constants(known, "training") if known else None
+        steps, more = steps_of(
+            train, _needed(subject), _known_device(card), devices, precision, tensor, engine, given, mine
+        )
+        return CapacityResult(training_capacity(steps), (*notes, *more))
+    plain = None if precision is None else spoken(weight_format_of(precision, subject))
     if plain is not None:
         stored(plain)
-    if train is not None:
-        name, shape = _model(model, whole, notes)
-        mine = constants(known, "training") if known else None
-        steps, more = steps_of(train, name, shape, _known_device(card), devices, plain, tensor, engine, given, mine)
-        return CapacityResult(training_capacity(steps), (*notes, *more))
     degree = 1 if tensor is None else count_of("tensor", tensor)
     like = like_runs(str(given["like"]), card, plain, degree, engine) if "like" in given else None
-    base = like.question if like and model is None else None
-    name, shape = (base.model, base.shape) if base else _model(model, whole, notes)
+    if like and subject is None:
+        base = like.question
+        subject = Subject(base.model, parameters(base.shape).total, base.shape)
     used = constants(known) if known else like.known if like else shipped()["serving"]
-    question = _question(name, shape, card or (like.question.device if like else _known_device(card)), plain, engine,
-                         like, given, notes)  # fmt: skip
+    question = _question(
+        _needed(subject), card or (like.question.device if like else _known_device(card)), plain, engine, like, given,
+        notes,
+    )  # fmt: skip
     target = _target(question, given, notes)
+    users = question.users
     question, copies = placed(question, devices, tensor, used, target, notes)
-    plan = ServingPlan(question, copies, target, _headroom(given, notes), used)
+    plan = ServingPlan(question, copies, target, _headroom(given, notes), used, users)
     return CapacityResult(serving_capacity(plan), tuple(notes), like.rows if like else ())
 
 
-def _model(model: str | None, whole: Any, notes: list[Finding]) -> tuple[str, DecoderShape]:
-    if model is None:
-        raise BadInput("name a model: --model llama-3.1-8b; --like RUN has one of its own", code=UNREADABLE)
+def _subject(model: str, whole: Catalogue, notes: list[Finding]) -> Subject:
     subject = subject_of(model, whole)
     if subject.shape is None:
         raise BadInput(
             f"{model[:40]} is a size whose layers are not known; name a model, or give its config.json", code=UNREADABLE
         )
     notes.extend(subject.assumed)
-    return subject.name, subject.shape
+    return subject
+
+
+def _needed(subject: Subject | None) -> Subject:
+    if subject is None:
+        raise BadInput("name a model: --model llama-3.1-8b; --like RUN has one of its own", code=UNREADABLE)
+    return subject
 
 
 def _known_device(card: Device | None) -> Device:
@@ -124,11 +134,12 @@ def _known_device(card: Device | None) -> Device:
 
 
 def _question(
-    name: str, shape: DecoderShape, card: Device, precision: str | None, engine: str | None, like: Like | None,
+    subject: Subject, card: Device, precision: str | None, engine: str | None, like: Like | None,
     given: Mapping[str, object], notes: list[Finding],
 ) -> ServingQuestion:  # fmt: skip
     """The whole load on one copy; `placed` divides it."""
-    base = like.question if like else None
+    base, shape = like.question if like else None, subject.shape
+    assert shape is not None
     if "users" in given and "rate" in given:
         raise BadInput("--users ask again at once, --rate comes at random; give one of the two", code=UNREADABLE)
     users = float(count_of("users", given["users"])) if "users" in given else None
@@ -146,14 +157,16 @@ def _question(
             notes.append(assumed(f"capacity-{each}", round(lengths[each])))
     if sum(lengths.values()) > shape.max_context:
         said = " and ".join(f"--{each} {round(many):,}" for each, many in lengths.items())
-        raise BadInput(f"{said} are more than the {shape.max_context:,} positions of {name}", code=UNREADABLE)
-    for what, word, own, usual in (("precision", precision, base and base.precision, "bf16"),
-                                   ("engine", engine, base and base.engine, "vllm")):  # fmt: skip
-        if not word and not own:
-            notes.append(assumed(f"capacity-{what}", usual))
+        raise BadInput(f"{said} are more than the {shape.max_context:,} positions of {subject.name}", code=UNREADABLE)
+    kept = precision or (base.precision if base else spoken(weight_format_of(None, subject)))
+    stored(kept)
+    for what, known, taken in (("precision", precision or base, kept), ("engine", engine or base, "vllm")):
+        if not known:
+            notes.append(assumed(f"capacity-{what}", taken))
+    kv = kv_format_of(str(given["kv"]), kept)[1] if "kv" in given else None
     return ServingQuestion(
-        name, shape, card, precision or (base.precision if base else "bf16"), lengths["prompt"], lengths["answer"],
-        users, rate, engine=engine.lower() if engine else base.engine if base else "vllm",
+        subject.name, shape, card, kept, lengths["prompt"], lengths["answer"], users, rate, subject=subject,
+        kv_bytes=kv, engine=engine.lower() if engine else base.engine if base else "vllm",
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,9 @@ from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
 from twinlens.api.plan.fit import serving_of, training_of
 from twinlens.api.plan.number import above_zero, count_of, given_of, one_of
+from twinlens.api.plan.steps import steps_of
 from twinlens.errors import BadInput
+from twinlens.planning.capacity.training import devices_within, training_capacity
 from twinlens.planning.check.answer import Check
 from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, run_time
 from twinlens.planning.check.exposure import exposure
@@ -20,14 +22,17 @@ from twinlens.planning.check.interconnect import joined
 from twinlens.planning.check.perceived import users_at
 from twinlens.planning.check.power import Supply, power_figures
 from twinlens.planning.check.stack import Stack, rulings
-from twinlens.planning.figure import Figure
+from twinlens.planning.figure import Figure, Input
+from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import placed as served_on
 from twinlens.planning.fit.training import FROZEN, Training
 from twinlens.planning.fit.training_answer import Ways
 from twinlens.planning.fit.training_answer import placed as trained_on
+from twinlens.planning.prediction.device_rates import is_rated
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.stored import spoken
+from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.spec.compatibility import read_compatibility, shipped_rates, shipped_rules
@@ -90,14 +95,21 @@ def check(
     many, given = count_of("devices", 1 if devices is None else devices), given_of("check", options, OPTIONS)
     share = mfu_of(mfu)
     rules, rates = read_compatibility(Path(table).expanduser()) if table else ((), ())
-    joins = whole.link(link) if link else whole.link_of(on)
+    joins = whole.link(link) if link else whole.link_among(on, many)
     plan = _plan(subject, train, users, context, precision, given)
     _deadline_is_of_training(plan, tokens, deadline)
     kept = plan.weight_format if isinstance(plan, Serving) else FROZEN.get(plan.method, "bf16")
     named = one_of("runtime", runtime, RUNTIMES) if runtime else None
     stack = Stack(subject.name, kept, on, named, driver)
-    time = _time(plan, on, many, tokens, deadline, share) if isinstance(plan, Training) else ()
+    time: tuple[Figure, ...] = ()
+    if isinstance(plan, Training):
+        predicted = mfu is None and plan.method != "qlora" and subject.shape is not None and is_rated(on)
+        time = _predicted(train or "", subject, on, many, context, tokens, deadline) if predicted else _time(
+            plan, on, many, tokens, deadline, share
+        )  # fmt: skip
     ran = above_zero("hours", hours, 1e7) if hours is not None else _hours(time)
+    if isinstance(plan, Serving):
+        plan = replace(plan, runtime=runtime_of(named or "vllm"))
     memory = trained_on(plan, on, many, Ways()) if isinstance(plan, Training) else served_on(plan, on, many)
     answer = Check(
         plan, stack, many, rulings(stack, (*rules, *shipped_rules())), memory,
@@ -143,6 +155,25 @@ def _time(
     return (hours, run_time(hours, devices), *deadlines(hours, targets))
 
 
+def _predicted(
+    train: str, subject: Subject, device: Device, devices: int, context: object, tokens: object, deadline: object
+) -> tuple[Figure, ...]:
+    """The time of `plan capacity`, by the same defaults: device-hours, time on these, devices for each deadline."""
+    if tokens is None:
+        return ()
+    given = {"tokens": tokens} | ({} if context is None else {"context": context})
+    steps, _ = steps_of(train, subject, device, devices, None, None, None, given)
+    whole = training_capacity(steps).whole
+    assert whole is not None
+    taken = replace(whole, name="run-time")
+    ends = [None if end is None else float(end) / 3600 * devices for end in (taken.value, taken.low, taken.high)]
+    hours = Figure("device-hours", ends[0], "device-hours", "{0} × {1} / 3600 s",
+                   (taken, Input("devices", devices, "devices")), ends[1], ends[2], taken.level)  # fmt: skip
+    targets = () if deadline is None else tuple(seconds_of("deadline", word) for word in str(deadline).split(","))
+    needed = (devices_within(replace(steps, within_s=target)) for target in targets)
+    return (hours, taken, *(replace(each, name="devices-needed") for each in needed if each is not None))
+
+
 def _hours(time: Sequence[Figure]) -> float | None:
     found = next((each for each in time if each.name == "run-time"), None)
     return None if found is None or found.value is None else float(found.value) / 3600
@@ -175,6 +206,6 @@ def _speed(
     kept = spoken(plan.weight_format)
     question = ServingQuestion(
         plan.subject.name, plan.subject.shape, device, kept, plan.context - answer, answer, users=1.0, tensor=devices,
-        engine=runtime or "vllm",
+        engine=runtime or "vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,
     )  # fmt: skip
     return tuple(users_at(question, speed, f"users-{name}") for name, speed in (("fast", fast), ("slow", slow)))

@@ -65,7 +65,7 @@ def choose(
     answer: object = None,
     speed: object = None,
     ttft: object = None,
-    precision: str = "bf16",
+    precision: str | None = None,
     train: str = "full",
     training_precision: str = "bf16",
     sequences: object = None,
@@ -146,7 +146,7 @@ def _serving(
     answer: object,
     speed: object,
     ttft: object,
-    precision: str,
+    precision: str | None,
     own: Own | None,
 ) -> tuple[ServingWanted, tuple[Finding, ...]]:
     whole = tokens_of("context", "8K" if context is None else context)
@@ -163,7 +163,7 @@ def _serving(
     notes += () if users is not None else (assumed("users", 1),)
     notes += () if answer is not None else (assumed("answer", out),)
     many = count_of("users", 1 if users is None else users)
-    found = ServingWanted(subject, shape, many, whole - out, out, served_in(precision), every, late)
+    found = ServingWanted(subject, shape, many, whole - out, out, served_in(precision, subject), every, late)
     if own is not None:  # the engine of the runs
         return replace(found, engine=own.engine), notes
     return found, (*notes, assumed("engine", found.engine, lens="inference"))

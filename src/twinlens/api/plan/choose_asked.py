@@ -12,7 +12,8 @@ from twinlens.errors import BadInput
 from twinlens.planning.choose.wanted import Need
 from twinlens.planning.figure import assumed
 from twinlens.planning.fit.degree import MOST_DEVICES
-from twinlens.planning.prediction.stored import STORED
+from twinlens.planning.prediction.stored import STORED, held_format, spoken
+from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
@@ -79,9 +80,13 @@ def precisions_of(name: str, word: str, known: Iterable[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys(one_of(name, _SERVED.get(each, predicted_format(each)), set(known)) for each in words))
 
 
-def served_in(word: str) -> tuple[str, ...]:
-    """Formats that serving is predicted in."""
-    return precisions_of("precision", word, STORED)
+def served_in(word: str | None, subject: Subject) -> tuple[str, ...]:
+    """Formats that serving is predicted in; without a word, that in which the model is published, else bf16."""
+    if word is None:
+        own = spoken(subject.own_format or "bf16")
+        return (own if own in STORED else "bf16",)
+    names = precisions_of("precision", word, STORED)
+    return tuple(dict.fromkeys(spoken(held_format(name, subject)) for name in names))
 
 
 def needs_of(

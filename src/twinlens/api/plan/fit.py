@@ -18,7 +18,7 @@ from twinlens.planning.fit.runtime import RUNTIMES
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import serving_answer
 from twinlens.planning.fit.training import Training
-from twinlens.planning.fit.training_answer import Ways, training_answer
+from twinlens.planning.fit.training_answer import Ways, training_answer, usual_zero
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
@@ -139,11 +139,12 @@ def serving_of(
 ) -> Serving:
     """A plan of serving from words. Raises BadInput (TL203, TL231)."""
     given = _given(options, OF_SERVING, "serving")
-    kv_name, kv_bytes = kv_format_of(kv)
+    held = weight_format_of(precision, subject)
+    kv_name, kv_bytes = kv_format_of(kv, held)
     most = given.get("max_sequences")
     return Serving(
         subject,
-        weight_format_of(precision, subject),
+        held,
         kv_name,
         kv_bytes,
         count_of("users", 1 if users is None else users),
@@ -169,8 +170,9 @@ def training_of(subject: Subject, train: str, context: object, options: Mapping[
         counts["rank"],
         one_of("loss", given.get("loss", "torch"), ("torch", "fused")),  # type: ignore[arg-type]
     )
-    zero = one_of("zero", str(given.get("zero", 3)), ("0", "1", "2", "3"))
-    return plan, Ways(counts["tensor"], counts["pipeline"], counts["expert"], int(zero))
+    ways = counts["tensor"], counts["pipeline"], counts["expert"]
+    zero = one_of("zero", str(given.get("zero", usual_zero(*ways))), ("0", "1", "2", "3"))
+    return plan, Ways(*ways, int(zero))
 
 
 _COUNTS = {"batch": 1, "rank": 16, "tensor": 1, "pipeline": 1, "expert": 1}

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of
+from twinlens.api.plan.format import predicted_format
 from twinlens.api.plan.number import UNREADABLE, count_of, one_of, share_of
 from twinlens.errors import BadInput
+from twinlens.planning.capacity.memory import memory_of
 from twinlens.planning.capacity.training import TrainingPlan
 from twinlens.planning.figure import assumed
+from twinlens.planning.fit.training_answer import usual_zero
 from twinlens.planning.prediction.question import TrainingQuestion
 from twinlens.planning.prediction.shipped import Calibrated, shipped
+from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
-from twinlens.spec.model.shape import DecoderShape
 
 OF_TRAINING = ("pipeline", "expert", "batch", "microbatch", "context", "recompute", "tokens", "within", "effective")
 _EFFECTIVE = 0.9
@@ -21,8 +25,7 @@ _EFFECTIVE = 0.9
 
 def steps_of(
     train: str,
-    model: str,
-    shape: DecoderShape,
+    subject: Subject,
     device: Device,
     devices: object,
     precision: str | None,
@@ -35,7 +38,9 @@ def steps_of(
 
     Raises BadInput (TL231) for what cannot be.
     """
-    method = one_of("train", train, ("full", "lora"))
+    method, shape = one_of("train", train, ("full", "lora")), subject.shape
+    if shape is None:
+        raise BadInput(f"the layers of {subject.name} are not known; name a model", code=UNREADABLE)
     notes = []
     many = count_of("devices", 1 if devices is None else devices)
     ways = {"tensor": count_of("tensor", 1 if tensor is None else tensor)}
@@ -44,21 +49,25 @@ def steps_of(
     usual = max(copies * ways["microbatch"] * (8 if ways["pipeline"] == 1 else 4 * ways["pipeline"]), 1)
     if "batch" not in given:
         notes.append(assumed("capacity-batch", usual))
-    gathered = ways["tensor"] * ways["pipeline"] * ways["expert"] == 1 and many > 1
+    gathered = many > 1 and usual_zero(ways["tensor"], ways["pipeline"], ways["expert"]) == 3
     known = known or shipped()["training"]
     own = sorted(known.own.get("engine", ()))
     plain = own[0] if len(own) == 1 else "fsdp" if ways["tensor"] * ways["pipeline"] == 1 else "megatron"
     used = engine.lower() if engine else plain
     notes += [] if engine else [assumed("capacity-engine", used)]
     notes += [] if precision else [assumed("capacity-precision", "bf16")]
+    recompute = one_of("recompute", given.get("recompute", "none"), ("none", "full")) == "full"
     question = TrainingQuestion(
-        model, shape, device, precision or "bf16", many,
+        subject.name, shape, device, predicted_format(precision or "bf16"), many,
         float(count_of("batch", given.get("batch", usual))),
         float(tokens_of("context", given.get("context", "4K"))),
         float(ways["microbatch"]), ways["tensor"], ways["pipeline"], expert=ways["expert"], gathered=gathered,
-        recompute=one_of("recompute", given.get("recompute", "none"), ("none", "full")) == "full",
-        adapters=method == "lora", engine=used,
+        recompute=recompute, adapters=method == "lora", engine=used, subject=subject,
     )  # fmt: skip
+    if "recompute" not in given:
+        memory = memory_of(question)
+        question = replace(question, recompute=memory is not None and memory.fits is False)
+        notes.append(assumed("capacity-recompute", "full" if question.recompute else "none"))
     tokens = trained_tokens_of("tokens", given["tokens"]) if "tokens" in given else None
     within = seconds_of("within", given["within"]) if "within" in given else None
     if within is not None and tokens is None:

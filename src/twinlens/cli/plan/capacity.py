@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Known, Page, Precision, Probe
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Known, Kv, Page, Precision, Probe
 from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
@@ -46,6 +46,7 @@ def capacity(
     peak: Peak = None,
     spare: Spare = None,
     precision: Precision = None,
+    kv: Kv = None,
     tensor: Tensor = None,
     engine: Engine = None,
     like: Like = None,

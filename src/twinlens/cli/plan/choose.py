@@ -63,7 +63,7 @@ def choose(
     from twinlens.reporting.screen.plan_choose import choose_screen
 
     with sentences():
-        found = chosen(**options | {"precision": precision or "bf16"})
+        found = chosen(**options)
         if output:
             from twinlens.reporting.html.plan_choose import choose_page
             from twinlens.reporting.html.plan_page import write_plan

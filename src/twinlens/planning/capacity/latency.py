@@ -29,8 +29,9 @@ def tpot_figure(answer: ServingAnswer) -> Figure:
         if seconds > 0
     ]
     rest = answer.tpot_s.value - sum(each.number for each in parts)
-    others = Figure("step-prefills", rest, "s", source="prefills of others between the steps")
-    return total("tpot", "s", (*parts, others), source=answer.fitted_on, **band_of(answer.tpot_s))
+    if rest > 1e-9 * answer.tpot_s.value:  # one user alone has no others
+        parts.append(Figure("step-prefills", rest, "s", source="prefills of others between the steps"))
+    return total("tpot", "s", parts, source=answer.fitted_on, **band_of(answer.tpot_s))
 
 
 def requests_figure(load: float, unit: str, length: float, ttft: Figure, tpot: Figure) -> Figure:

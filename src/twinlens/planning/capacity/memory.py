@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinlens.errors import BadInput
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.training import Training
-from twinlens.planning.fit.training_answer import Ways, placed
+from twinlens.planning.fit.training_answer import Ways, check_ways, placed
 from twinlens.planning.prediction.question import TrainingQuestion
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
@@ -16,16 +16,18 @@ def memory_of(question: TrainingQuestion) -> Placement | None:
     """The placement of a step; None where `plan fit` cannot divide the devices so (experts beyond data parallel).
 
     Whatever gathers its weights divides all of its state (ZeRO 3); other engines divide the optimizer's (ZeRO 1).
+    Raises BadInput (TL231) for degrees that `plan fit` refuses.
     """
     asked, shape = question, question.shape
     plan = Training(
-        Subject(asked.model, int(parameters(shape).total), shape),
+        asked.subject or Subject(asked.model, int(parameters(shape).total), shape),
         "lora" if asked.adapters else "full",
         context=int(asked.length),
         batch=max(1, int(asked.microbatch)),
         recompute="full" if asked.recompute else "none",
     )
     ways = Ways(asked.tensor, asked.pipeline, asked.expert, 3 if asked.gathered else 1)
+    check_ways(plan, ways)
     try:
         return placed(plan, asked.device, asked.devices, ways)
     except BadInput:

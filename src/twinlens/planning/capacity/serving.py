@@ -20,18 +20,22 @@ from twinlens.record.finding import Finding
 
 @dataclass(frozen=True, slots=True)
 class ServingPlan:
-    """`question`: one copy with its share of the load, of which there are `copies`."""
+    """`question`: one copy with its share of the load, of which there are `copies`.
+
+    `users`: of all copies, who may be fewer than the copies; None: as many as the question has, of each copy.
+    """
 
     question: ServingQuestion
     copies: int
     target: Target
     headroom: Headroom
     known: Calibrated
+    users: float | None = None
 
     @property
     def load(self) -> float:
         """Of all copies: users, or requests/s."""
-        return self.copies * load_of(self.question)
+        return self.copies * load_of(self.question) if self.users is None else self.users
 
     @property
     def unit(self) -> str:
@@ -84,8 +88,9 @@ class ServingCapacity:
         loads = [top * (place + 1) / count for place in range(count)]
         question, copies = self.plan.question, self.plan.copies
         if not is_rate(question):
-            loads = sorted({max(float(copies), float(round(load))) for load in loads})
-        return tuple(Point(load, answer_at(question, load / copies, self.plan.known)) for load in loads)
+            loads = sorted({max(1.0, float(round(load))) for load in loads})
+        least = 0.0 if is_rate(question) else 1.0  # a copy with a user has a whole one
+        return tuple(Point(load, answer_at(question, max(load / copies, least), self.plan.known)) for load in loads)
 
     def why(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
@@ -104,7 +109,7 @@ class ServingCapacity:
 def serving_capacity(plan: ServingPlan) -> ServingCapacity:
     """The answer. Raises BadInput where one sequence has no room on a copy."""
     question, known = plan.question, plan.known
-    own = plan.load / plan.copies
+    own = load_of(question)
     answer = answer_at(question, own, known)
     most = _most(plan)
     carried = most.number / plan.copies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, get_args
@@ -22,7 +23,7 @@ _CAUSES = {
     "expert": "communication", "data": "communication", "bubble": "bubble", "optimizer": "optimizer",
     "overhead": "overhead",
 }  # fmt: skip
-_MOST_DEVICES = 65_536
+_MOST_DEVICES, NODE = 65_536, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def training_capacity(plan: TrainingPlan) -> TrainingCapacity:
     memory = memory_of(plan.question)
     short = memory_remark(memory, plan.question)
     remarks = (*(() if short is None else (short,)), *remarks_of(answer, plan.question))
-    return TrainingCapacity(plan, step, _rate(plan.question, step), whole, _devices(plan), remarks, memory)
+    return TrainingCapacity(plan, step, _rate(plan.question, step), whole, devices_within(plan), remarks, memory)
 
 
 def step_figure(question: TrainingQuestion, answer: TrainingAnswer, known: Calibrated) -> Figure:
@@ -130,26 +131,19 @@ def _whole(plan: TrainingPlan, step: Figure, tokens: float) -> Figure:
     return Figure("time-to-train", ends[0], "s", "{0} / ({1} × {2}) × {3} / {4}", inputs, ends[1], ends[2], step.level)
 
 
-def _devices(plan: TrainingPlan) -> Figure | None:
-    """The fewest devices, by data parallelism alone, that hold the step and train all tokens within the time."""
+def devices_within(plan: TrainingPlan) -> Figure | None:
+    """The fewest devices, by data parallelism alone, that hold the step and train all tokens within the time.
+
+    Tried are one, two, four … copies; between the last that is too slow and the first that is not, whole nodes.
+    """
     if plan.within_s is None or plan.tokens is None:
         return None
-    found: dict[End, int | None] = dict.fromkeys(get_args(End))
-    short = None
-    for count in _counts(plan.question):
-        asked = replace(plan.question, devices=count)
-        memory = memory_of(asked)
-        if memory is not None and memory.fits is False:
-            short = memory_remark(memory, asked)
-            continue
-        short = None
-        whole = _whole(plan, _alone(asked, plan.known), plan.tokens)
-        for end in found:
-            if found[end] is None and whole.end(end) <= plan.within_s:
-                found[end] = count
-        if found["high"] is not None:
-            break
-    if short is not None:  # not even the most devices hold it
+    tried: dict[int, Placement | Figure | None] = {}
+    found = {end: _fewest(plan, end, tried) for end in get_args(End)}
+    last = tried[max(tried)]
+    if not isinstance(last, Figure):  # not even the most devices hold it
+        short = memory_remark(last, replace(plan.question, devices=max(tried)))
+        assert short is not None
         return absent("devices", "devices", short)
     if found["value"] is None:
         numbers = {"within_s": plan.within_s, "sequences": plan.question.sequences}
@@ -157,6 +151,39 @@ def _devices(plan: TrainingPlan) -> Figure | None:
     inputs = (Input("within", plan.within_s, "s"), Input("all-tokens", plan.tokens, "tokens"))
     return Figure("devices", found["value"], "devices", "", inputs, found["low"], found["high"], LEVEL,
                   source="the fewest whose predicted time is within it")  # fmt: skip
+
+
+def _fewest(plan: TrainingPlan, end: End, tried: dict[int, Placement | Figure | None]) -> int | None:
+    """The smallest count at one end of the band; what was `tried` is looked up."""
+    within, share = float(plan.within_s or 0), plan.question.tensor * plan.question.pipeline * plan.question.context
+
+    def fits(count: int) -> bool:
+        if count not in tried:
+            tried[count] = _time_on(plan, count)
+        time = tried[count]
+        return isinstance(time, Figure) and time.end(end) <= within
+
+    low = 0
+    for count in _counts(plan.question):
+        if fits(count):
+            step = math.lcm(share * plan.question.expert, NODE) if count > NODE else count
+            while count - low > step:
+                middle = low + (count - low) // (2 * step) * step or step
+                if middle in (low, count):
+                    break
+                low, count = (low, middle) if fits(middle) else (middle, count)
+            return count
+        low = count
+    return None
+
+
+def _time_on(plan: TrainingPlan, devices: int) -> Placement | Figure | None:
+    """Seconds of all tokens on so many devices; the memory instead where a step does not fit."""
+    asked = replace(plan.question, devices=devices)
+    memory = memory_of(asked)
+    if memory is not None and memory.fits is False:
+        return memory
+    return _whole(plan, _alone(asked, plan.known), float(plan.tokens or 0))
 
 
 def _alone(question: TrainingQuestion, known: Calibrated) -> Figure:

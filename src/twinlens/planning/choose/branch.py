@@ -33,7 +33,7 @@ def branch_finding(wanted: Wanted, serving: Ranking | None, training: Ranking | 
     if wanted.training is None or training is None:
         raise ValueError("work that is mostly training has a ranking of training")
     if wanted.training.method != "full" and serving is not None:
-        return _both(serving, training)
+        return _both(serving, training, system)
     if wanted.training_share >= MOSTLY or serving is None:
         return _training(wanted.training, training, catalogue)
     shares = system is not None and system.subject.startswith("shared")
@@ -69,13 +69,16 @@ def _inference(wanted: ServingWanted, serving: Ranking) -> Finding:
     return Finding("plan-branch", "notes", takes, numbers)
 
 
-def _both(serving: Ranking, training: Ranking) -> Finding:
-    """One box of up to eight devices that serves and trains adapters."""
+def _both(serving: Ranking, training: Ranking, system: Finding | None) -> Finding:
+    """One box of up to eight devices that serves and trains adapters, if its hours, memory and speed allow both."""
     both = [(each, other) for each in serving.candidates if (other := training.of(each.device))]
     one = min(both, key=lambda pair: max(pair[0].devices, pair[1].devices), default=None)
     numbers: dict[str, object] = {"number": 3}
     if one is None or max(one[0].devices, one[1].devices) > NODE:
         return Finding("plan-branch", "notes", "one-box", numbers | {"feasible": False, "instead": "two-systems"})
+    if system is not None and not system.subject.startswith("shared"):
+        numbers |= {"feasible": False, "instead": "two-systems"}
+        return Finding("plan-branch", "notes", "one-box", numbers, because=(system,))
     devices = max(one[0].devices, one[1].devices)
     numbers |= {"feasible": True, "instead": None, "device": one[0].device, "devices": devices}
     return Finding("plan-branch", "notes", "one-box", numbers)

@@ -10,7 +10,7 @@ from twinlens.planning.prediction.constant import Array, values
 from twinlens.planning.prediction.device_rates import rates_of
 from twinlens.planning.prediction.place import Rates
 from twinlens.planning.prediction.shipped import Calibrated
-from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.stored import kept_cache, stored
 from twinlens.planning.prediction.work import Work, stacked, work_of
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
@@ -58,7 +58,9 @@ def pairs_of(
     catalogue: Catalogue,
 ) -> Pairs:
     """Every device with every precision. `labels(device, precision)`: groups of the fitted constants."""
-    both = [(device, name, stored(name, shape)) for device in devices for name in precisions]
+    both = [
+        (device, name, stored(name, shape, kept_cache(name, engine)[1])) for device in devices for name in precisions
+    ]
     names = tuple(known.constants.base)
     return Pairs(
         tuple(device for device, _, _ in both),

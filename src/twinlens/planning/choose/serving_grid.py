@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +12,13 @@ from twinlens.planning.choose.pairs import Pairs, Times, multiplied, taken
 from twinlens.planning.choose.wanted import ServingWanted
 from twinlens.planning.fit.degree import pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import usable
-from twinlens.planning.fit.runtime import VLLM
-from twinlens.planning.fit.weights import weights
+from twinlens.planning.fit.runtime import runtime_of
+from twinlens.planning.fit.serving import Serving, held, most_sequences
 from twinlens.planning.prediction.place import Layout
 from twinlens.planning.prediction.serving import Served, closed_loop
-from twinlens.planning.prediction.stored import stored, weights_of
+from twinlens.planning.prediction.stored import held_format, kept_cache
+from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.memory import kv_bytes
-from twinlens.theory.serving import kv_share, prefill_activation_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ def serving_ways(shape: DecoderShape, most: int) -> Ways:
 
 def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, times: Times = Times()) -> ServingGrid:
     """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
+    plans = [_plan(wanted, precision) for precision in pairs.precisions]
     users = np.ceil(wanted.users / ways.copies)
-    needed = _needed(wanted, pairs, ways, users)
-    room = np.array([usable(each, VLLM.memory_share).number for each in pairs.devices])
-    room = times.memory * np.minimum(room, pairs.rates.memory_bytes)
+    needed = np.array(_needed(plans, pairs, ways, users))
+    room = times.memory * _room(plans, pairs)
     pair, way = np.nonzero(allowed & (needed <= room[:, None]))
     served = serve(wanted, pairs, pair, ways, way, times)
     tokens = served.requests_per_s * wanted.answer * ways.copies[way]
@@ -84,31 +84,50 @@ def serve(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, 
     layout = Layout(ways.tensor[way], np.ones(len(way)), ways.pipeline[way], np.ones(len(way)))
     users = np.ceil(wanted.users / ways.copies[way])
     rates = multiplied(taken(pairs.rates, pair), times)
-    fitted = pairs.constants(pair)
-    return closed_loop(taken(pairs.work, pair), rates, layout, fitted, users, wanted.prompt, wanted.answer)
+    fitted, most = pairs.constants(pair), _most(wanted, pairs, pair, layout, times)
+    return closed_loop(taken(pairs.work, pair), rates, layout, fitted, users, wanted.prompt, wanted.answer, most)
 
 
-def _needed(wanted: ServingWanted, pairs: Pairs, ways: Ways, users: Any) -> Any:
-    """Bytes on each device, as `plan fit` sums them; a pipeline divides weights and cache by its stages."""
-    kept = {name: _state(wanted, name, ways, users) for name in dict.fromkeys(pairs.precisions)}
-    chunk = np.maximum(float(VLLM.chunk_tokens), users)
-    widest = prefill_activation_bytes(wanted.shape, chunk, 2.0, ways.tensor)
-    own = VLLM.own_bytes + np.where(ways.tensor * ways.pipeline > 1, VLLM.group_bytes, 0.0)
-    each = {}
-    for most in {_most(device) for device in pairs.devices}:
-        scores = np.maximum(users, most) * wanted.shape.vocab * VLLM.score_bytes
-        each[most] = np.maximum(widest, scores) + own
-    rows = [kept[name] + each[_most(device)] for device, name in zip(pairs.devices, pairs.precisions, strict=True)]
-    return np.array(rows)
+def _plan(wanted: ServingWanted, precision: str) -> Serving:
+    """One user as `plan fit` asks about it."""
+    kept = kept_cache(precision, wanted.engine)[1]
+    return Serving(wanted.subject, held_format(precision, wanted.subject), kv_element_bytes=kept,
+                   context=wanted.prompt + wanted.answer, runtime=runtime_of(wanted.engine))  # fmt: skip
 
 
-def _most(device: Any) -> int:
-    return VLLM.most_sequences(float(device.memory_visible_bytes or device.memory_bytes))
+def _room(plans: Sequence[Serving], pairs: Pairs) -> Any:
+    """Usable bytes on a device of each pair."""
+    both = zip(plans, pairs.devices, strict=True)
+    return np.array([usable(device, plan.runtime.memory_share).number for plan, device in both])
 
 
-def _state(wanted: ServingWanted, precision: str, ways: Ways, users: Any) -> Any:
-    """Weights and cache on each device of each layout."""
-    held = weights(wanted.subject, weights_of(precision), 1, VLLM.expert_block).number
-    element = stored(precision, wanted.shape).kv_bytes
-    one = float(kv_bytes(wanted.shape, wanted.prompt + wanted.answer, element, block=VLLM.block))
-    return (held / ways.tensor + users * one * kv_share(wanted.shape, ways.tensor)) / ways.pipeline
+def _needed(plans: Sequence[Serving], pairs: Pairs, ways: Ways, users: Any) -> list[Any]:
+    """Bytes on each device of each layout, pair by pair; devices for which the runtime samples alike share theirs."""
+    known: dict[tuple[str, int], Any] = {}
+    for plan, device in zip(plans, pairs.devices, strict=True):
+        key = _alike(plan, device)
+        if key not in known:
+            found = held(plan, device.known_memory_bytes, ways.tensor, ways.pipeline, users)
+            known[key] = found.total_bytes
+    return [known[_alike(plan, device)] for plan, device in zip(plans, pairs.devices, strict=True)]
+
+
+def _most(wanted: ServingWanted, pairs: Pairs, pair: Any, layout: Layout, times: Times) -> Any:
+    """Sequences that a copy has room for, in each row."""
+    plans = [_plan(wanted, precision) for precision in pairs.precisions]
+    room, out = times.memory * _room(plans, pairs), np.zeros(len(pair))
+    keys = [_alike(plan, device) for plan, device in zip(plans, pairs.devices, strict=True)]
+    for key in dict.fromkeys(keys):
+        rows = np.flatnonzero(np.array([each == key for each in keys])[pair])
+        if len(rows):
+            first = keys.index(key)
+            out[rows] = most_sequences(
+                plans[first], room[pair[rows]], pairs.devices[first].known_memory_bytes, layout.tensor[rows],
+                layout.pipeline[rows],
+            )  # fmt: skip
+    return out
+
+
+def _alike(plan: Serving, device: Device) -> tuple[str, int]:
+    """What bytes depend on besides the layout: the format, and sequences for which the runtime samples."""
+    return plan.weight_format, plan.runtime.most_sequences(device.known_memory_bytes)

@@ -11,12 +11,10 @@ from twinlens.planning.choose.pairs import Pairs, Times, multiplied, taken
 from twinlens.planning.choose.wanted import TrainingWanted
 from twinlens.planning.fit.degree import expert_degrees, pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import usable
-from twinlens.planning.fit.training import FROZEN, GROUP_BYTES, RUNTIME_BYTES, Training
+from twinlens.planning.fit.training import Training, training_bytes
 from twinlens.planning.fit.training_answer import MEMORY_SHARE
 from twinlens.planning.prediction.training import TrainingLayout, TrainingParts, training_step
-from twinlens.theory.adapter import ALL_LINEAR, adapter_parameters
-from twinlens.theory.layout import Layout
-from twinlens.theory.sharding import Split, sharded_memory
+from twinlens.theory.sharding import Split
 
 MICROBATCHES = (1, 2, 4)
 RECOMPUTE = ("none", "full")
@@ -102,35 +100,15 @@ def train(
 
 
 def needed_bytes(wanted: TrainingWanted, ways: TrainingWays) -> Any:
-    """Bytes on the fullest device of each layout, as `plan fit --train` sums them."""
-    plan = Training(wanted.subject, wanted.method, context=wanted.length)
-    layout = plan.bytes_per_parameter
-    if wanted.method != "full":
-        layout = Layout(wanted.subject.weight_bits(FROZEN[wanted.method]) / 8, 0, 0, 0)
+    """Bytes on the fullest device of each layout, by the sum of `plan fit --train`."""
     out = np.zeros(len(ways.data))
     for zero in (0, 1, 3):
         for again, name in enumerate(RECOMPUTE):
             rows = (ways.zero == zero) & (ways.recompute == again)
             if rows.any():
-                split = _split(wanted, ways, rows, zero)
-                found = sharded_memory(
-                    wanted.shape, layout, split, ways.microbatch[rows], wanted.length, name  # type: ignore[arg-type]
-                )  # fmt: skip
-                out[rows] = found.total_bytes + _adapters(wanted, plan, ways, rows)
-    return out + RUNTIME_BYTES + np.where(ways.devices > 1, GROUP_BYTES, 0.0)
-
-
-def _split(wanted: TrainingWanted, ways: TrainingWays, rows: Any, zero: int) -> Split:
-    many = wanted.sequences / (ways.data[rows] * ways.microbatch[rows])
-    return Split(ways.data[rows], ways.tensor[rows], ways.pipeline[rows], 1, ways.expert[rows], zero, many)
-
-
-def _adapters(wanted: TrainingWanted, plan: Training, ways: TrainingWays, rows: Any) -> Any:
-    """Adapters with their states, and with QLoRA one projection unpacked."""
-    if wanted.method == "full":
-        return 0.0
-    shape = wanted.shape
-    over = ways.tensor[rows] * ways.pipeline[rows] * np.where(ways.zero[rows] == 3, ways.data[rows], 1.0)
-    count = adapter_parameters(shape, plan.rank, ALL_LINEAR)
-    unpacked = 2.0 * shape.hidden * shape.intermediate / ways.tensor[rows] if wanted.method == "qlora" else 0.0
-    return count * plan.bytes_per_parameter.total / over + unpacked
+                plan = Training(wanted.subject, wanted.method, context=wanted.length, batch=ways.microbatch[rows],
+                                recompute=name)  # type: ignore[arg-type]  # fmt: skip
+                stages = ways.pipeline[rows]
+                split = Split(ways.data[rows], ways.tensor[rows], stages, 1, ways.expert[rows], zero, 4 * stages)
+                out[rows] = sum(training_bytes(plan, split).values())
+    return out

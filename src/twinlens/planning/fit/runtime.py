@@ -57,3 +57,9 @@ PLAIN = Runtime(
     source="scores in 16 bits, in fp32 and as probabilities; 0.5 to 2 GB of CUDA context, taken as 1 GB",
 )
 RUNTIMES = {each.name: each for each in (VLLM, PLAIN)}
+_ENGINES = {"plain": PLAIN, "llama.cpp": PLAIN}
+
+
+def runtime_of(engine: str) -> Runtime:
+    """What an engine takes beside weights and cache: of those that were not measured, as much as vLLM."""
+    return _ENGINES.get(engine, VLLM)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
@@ -14,7 +14,10 @@ from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.attention import kv_elements, state_bytes
 from twinlens.theory.memory import kv_bytes
-from twinlens.theory.serving import kv_share, prefill_activation_bytes
+from twinlens.theory.number import Number
+from twinlens.theory.serving import ServingMemory, kv_share, serving_memory, stage_share
+from twinlens.theory.serving import most_sequences as sequences_in
+from twinlens.theory.weight_format import routed_bytes, weight_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +56,77 @@ class Serving:
         }
 
 
+def held(
+    plan: Serving, memory_bytes: float, tensor: Number = 1, pipeline: Number | None = None, users: Number | None = None
+) -> ServingMemory:
+    """Bytes on the fullest of `tensor` devices of each stage; arrays give a grid. `pipeline` and `users` go before the
+    plan's. Raises ValueError for a bare size, whose layers are not known."""
+    shape, whole, options = _asked(plan, memory_bytes, tensor, plan.pipeline if pipeline is None else pipeline)
+    return serving_memory(shape, whole, plan.users if users is None else users, plan.context, **options)
+
+
+def most_sequences(
+    plan: Serving, room_bytes: Number, memory_bytes: float, tensor: Number = 1, pipeline: Number | None = None,
+    groups: int = 1,
+) -> Number:  # fmt: skip
+    """Users of which everything fits into `room_bytes` on each device, 0 for none: the inverse of `held`.
+
+    `groups`: that hold attention of their own and share routed experts; the answer is of one of them.
+    """
+    shape, whole, options = _asked(plan, memory_bytes, tensor, plan.pipeline if pipeline is None else pipeline)
+    if groups > 1:
+        kept = weight_format(plan.weight_format)
+        whole -= routed_bytes(shape, kept) * (1 - 1 / groups)
+        options["runtime_bytes"] = plan.runtime.own_bytes + plan.runtime.group_bytes
+    return sequences_in(shape, room_bytes, whole, plan.context, **options)
+
+
+def _asked(
+    plan: Serving, memory_bytes: float, tensor: Number, pipeline: Number
+) -> tuple[DecoderShape, float, dict[str, Any]]:
+    """Arguments of `serving_memory`: the layers, bytes of all weights, and what follows from the runtime."""
+    shape, runtime = plan.subject.shape, plan.runtime
+    if shape is None:
+        raise ValueError("without layers nothing is known of a cache")
+    whole = weights(plan.subject, plan.weight_format, 1, runtime.expert_block).number
+    return shape, whole, {
+        "kv_bytes_per_element": plan.kv_element_bytes, "block": runtime.block, "chunk_tokens": runtime.chunk_tokens,
+        "score_bytes": runtime.score_bytes, "sampled": plan.sequences or runtime.most_sequences(memory_bytes),
+        "runtime_bytes": _runtime_bytes(plan, tensor * pipeline), "tensor_parallel": tensor, "pipeline": pipeline,
+    }  # fmt: skip
+
+
+def _runtime_bytes(plan: Serving, devices: Number) -> Number:
+    return plan.runtime.own_bytes + plan.runtime.group_bytes * (devices > 1)
+
+
 def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[Figure, ...]:
     """Bytes on the fullest of `tensor` devices a stage: weights, cache, activations, runtime."""
     many = tensor * plan.pipeline
-    own = plan.runtime.own_bytes + (plan.runtime.group_bytes if many > 1 else 0.0)
-    runtime = Figure("runtime", own, "bytes", origin="quoted", source=plan.runtime.source)
+    found = held(plan, memory_bytes, tensor) if plan.subject.shape else None
     parts = (
         weights(plan.subject, plan.weight_format, many, plan.runtime.expert_block),
-        cache(plan, tensor),
-        _work(plan, memory_bytes, tensor),
-        runtime,
+        cache(plan, found, tensor),
+        _work(plan, found, memory_bytes),
+        Figure("runtime", _runtime_bytes(plan, many), "bytes", origin="quoted", source=plan.runtime.source),
     )
     others = (total(each.subject.name, "bytes", serving_parts(each, memory_bytes, tensor)) for each in plan.beside)
     return (*corrected(parts, plan.like), *others)
 
 
-def cache(plan: Serving, tensor: int = 1) -> Figure:
+def cache(plan: Serving, found: ServingMemory | None, tensor: int = 1) -> Figure:
     """Bytes of keys and values, and of recurrent states, of all users on each device."""
     shape = plan.subject.shape
-    if shape is None:
+    if shape is None or found is None:
         unknown = Finding("plan-unknown", "warns", "kv", {"model": plan.subject.name, "needs": "layers"})
         return absent("kv", "bytes", unknown)
-    share = kv_share(shape, tensor)
     inputs: list[Input | Figure] = [Input("users", plan.users, "users"), one_user(plan, shape)]
-    if share != 1.0:
+    if (share := kv_share(shape, tensor)) != 1.0:
         inputs.append(Input("kv-share", share, "1", f"{shape.kv_heads} KV heads on {tensor} devices"))
     if plan.pipeline > 1:
-        layers = -(-shape.layers // plan.pipeline)  # of the fullest stage
+        layers = round(stage_share(shape, plan.pipeline) * shape.layers)  # of the fullest stage
         inputs.append(Input("stage-share", layers / shape.layers, "1", f"{layers} of {shape.layers} layers"))
-    return product("kv", "bytes", inputs)
+    return replace(product("kv", "bytes", inputs), value=found.kv_bytes)
 
 
 def one_user(plan: Serving, shape: DecoderShape) -> Figure:
@@ -120,20 +165,14 @@ def layer_kinds(shape: DecoderShape) -> tuple[Input, ...]:
     return tuple(found)
 
 
-def _work(plan: Serving, memory_bytes: float, tensor: int) -> Figure:
+def _work(plan: Serving, found: ServingMemory | None, memory_bytes: float) -> Figure:
     """The larger of one full pass of prefill and of one sampling of tokens; they are not alive together."""
     shape = plan.subject.shape
-    if shape is None:
+    if shape is None or found is None:
         unknown = Finding("plan-unknown", "warns", "activations", {"model": plan.subject.name, "needs": "layers"})
         return absent("activations", "bytes", unknown)
-    chunk = max(plan.runtime.chunk_tokens, plan.users)
-    widest = Figure(
-        "prefill-pass",
-        prefill_activation_bytes(shape, chunk, 2.0, tensor),
-        "bytes",
-        "",
-        (Input("chunk", chunk, "tokens", plan.runtime.name),),
-    )
+    chunk = Input("chunk", max(plan.runtime.chunk_tokens, plan.users), "tokens", plan.runtime.name)
+    widest = Figure("prefill-pass", found.activations_bytes, "bytes", "", (chunk,))
     many = max(plan.users, plan.sequences or plan.runtime.most_sequences(memory_bytes))
     scores = product(
         "sampling", "bytes",
@@ -142,5 +181,4 @@ def _work(plan: Serving, memory_bytes: float, tensor: int) -> Figure:
          Input("score-bytes", plan.runtime.score_bytes, "bytes", plan.runtime.source)),
     )  # fmt: skip
     notes = () if plan.sequences or many == plan.users else (assumed("sequences", many, runtime=plan.runtime.name),)
-    value = max(widest.number, scores.number)
-    return Figure("activations", value, "bytes", "max({0}, {1})", (widest, scores), assumptions=notes)
+    return Figure("activations", found.working_bytes, "bytes", "max({0}, {1})", (widest, scores), assumptions=notes)

@@ -10,7 +10,7 @@ from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import Fit, change
 from twinlens.planning.fit.degree import pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import Placement, usable
-from twinlens.planning.fit.serving import Serving, one_user, serving_parts
+from twinlens.planning.fit.serving import Serving, most_sequences, one_user, serving_parts
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 
@@ -21,8 +21,7 @@ _NARROWER_WEIGHTS = ("fp8", "awq-int4-g128")
 
 def placed(plan: Serving, device: Device, tensor: int = 1) -> Placement:
     """Serving on `tensor` devices of one kind for each stage of the pipeline."""
-    memory = float(device.memory_visible_bytes or device.memory_bytes)
-    parts = serving_parts(plan, memory, tensor)
+    parts = serving_parts(plan, device.known_memory_bytes, tensor)
     room = usable(device, plan.runtime.memory_share, plan.runtime.name)
     return Placement(device.name, tensor * plan.pipeline, parts, room, {"tensor": tensor, "pipeline": plan.pipeline})
 
@@ -46,7 +45,7 @@ def serving_answer(plan: Serving, device: Device | None, tensor: int, devices: S
     if asked is None or device is None:
         return Fit(plan, None, others, legal=_legal(plan))
     changes = tuple(_changes(plan, device, tensor, asked))
-    return Fit(plan, asked, others, changes, tuple(_most(plan, asked)), _legal(plan))
+    return Fit(plan, asked, others, changes, tuple(_most(plan, asked, device)), _legal(plan))
 
 
 def _legal(plan: Serving) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -77,8 +76,8 @@ def _check(plan: Serving, tensor: int) -> None:
         )
 
 
-def _most(plan: Serving, asked: Placement) -> Iterator[Figure]:
-    users, context = most_users(plan, asked), most_context(plan, asked)
+def _most(plan: Serving, asked: Placement, device: Device) -> Iterator[Figure]:
+    users, context = most_users(plan, asked, device), most_context(plan, asked)
     if users is not None:
         yield Figure("most-users", users, "users")
     if context is not None:
@@ -91,12 +90,14 @@ def _room(asked: Placement) -> float | None:
     return None if left is None or kv is None else left + float(kv)
 
 
-def most_users(plan: Serving, asked: Placement) -> int | None:
+def most_users(plan: Serving, asked: Placement, device: Device) -> int | None:
     """Users with that context of which the cache fits; None where it cannot be said."""
     room, kv = _room(asked), next(part for part in asked.parts if part.name == "kv")
     if room is None or not kv.value:
         return None
-    return max(0, int(room * plan.users // float(kv.value)))
+    if plan.like or plan.beside:  # what a run measured, and others beside it, are of this number of users
+        return max(0, int(room * plan.users // float(kv.value)))
+    return int(most_sequences(plan, asked.usable.number, device.known_memory_bytes, asked.split["tensor"]))
 
 
 def most_context(plan: Serving, asked: Placement) -> int | None:
@@ -119,7 +120,7 @@ def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> It
     """One thing changed at a time, kept where the work then fits."""
     if asked.fits is not False:
         return
-    users, context = most_users(plan, asked), most_context(plan, asked)
+    users, context = most_users(plan, asked, device), most_context(plan, asked)
     if users:
         yield change("users", users=users)
     if context:

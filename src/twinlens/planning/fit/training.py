@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,9 +12,10 @@ from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.activation import Checkpointing
-from twinlens.theory.adapter import ALL_LINEAR, adapter_parameters
+from twinlens.theory.adapter import adapter_parameters
 from twinlens.theory.layout import LAYOUTS, Layout, with_optimizer
-from twinlens.theory.sharding import ShardedMemory, Split, device_parameters, sharded_memory
+from twinlens.theory.number import Number
+from twinlens.theory.sharding import Split, device_parameters, sharded_memory
 
 Method = Literal["full", "lora", "qlora"]
 Loss = Literal["torch", "fused"]
@@ -65,82 +67,94 @@ class Training:
         }
 
 
-def training_parts(plan: Training, split: Split) -> tuple[Figure, ...]:
-    """Bytes on the fullest device: weights, gradients, master copy, optimizer, gathered layers, activations, scores."""
-    own = RUNTIME_BYTES + (GROUP_BYTES if split.devices > 1 else 0.0)
-    runtime = Figure("runtime", own, "bytes", source=_RUNTIME)
+def training_bytes(plan: Training, split: Split) -> dict[str, Number]:
+    """Bytes on the fullest device, by part; degrees and batch may be arrays. Raises BadInput where a part is empty.
+
+    Every plan of training sums these.
+    """
     shape = plan.subject.shape
     if shape is None:
-        return (*_of_size(plan, split), runtime)
-    parts = _full(plan, shape, split) if plan.method == "full" else _adapters(plan, shape, split)
-    return corrected((*(each for each in parts if each.value), runtime), plan.like)
-
-
-def _full(plan: Training, shape: DecoderShape, split: Split) -> tuple[Figure, ...]:
-    layout = plan.bytes_per_parameter
+        raise ValueError("without layers nothing is known of activations")
+    frozen = None if plan.method == "full" else Layout(plan.subject.weight_bits(FROZEN[plan.method]) / 8, 0, 0, 0)
+    layout = frozen or plan.bytes_per_parameter
     found = sharded_memory(shape, layout, split, plan.batch, plan.context, plan.recompute)
+    state: dict[str, Number] = {"weights": found.weights_bytes}
+    if frozen is None:
+        state |= {"gradients": found.gradients_bytes, "master": found.master_bytes, "optimizer": found.optimizer_bytes}
+    else:
+        count = adapter_parameters(shape, plan.rank)
+        state["adapters"] = count * plan.bytes_per_parameter.total / over(split)
+        wide = shape.hidden * shape.intermediate if plan.method == "qlora" else 0
+        state["unpacked"] = 2.0 * wide / split.tensor
+    return state | {
+        "gathered": found.gathered_bytes,
+        "activations": found.activations_bytes,
+        "scores": (FUSED_SHARE if plan.loss == "fused" else 1.0) * found.logits_bytes,
+        "runtime": RUNTIME_BYTES + GROUP_BYTES * (split.devices > 1),
+    }
+
+
+def over(split: Split) -> Number:
+    """Devices among which what is kept per parameter is divided, experts aside."""
+    return split.tensor * split.pipeline * (split.data * split.context if split.zero == 3 else 1)
+
+
+def training_parts(plan: Training, split: Split) -> tuple[Figure, ...]:
+    """Bytes on the fullest device: weights, gradients, master copy, optimizer, gathered layers, activations, scores."""
+    shape = plan.subject.shape
+    if shape is None:
+        own = RUNTIME_BYTES + (GROUP_BYTES if split.devices > 1 else 0.0)
+        return (*_of_size(plan, split), Figure("runtime", own, "bytes", source=_RUNTIME))
+    found = training_bytes(plan, split)
+    shown = _full(plan, shape, split, found) if plan.method == "full" else _adapters(plan, shape, split, found)
+    figures = (*shown, *_at_work(plan, shape, found), Figure("runtime", found["runtime"], "bytes", source=_RUNTIME))
+    return corrected((each for each in figures if each.value), plan.like)
+
+
+def _full(plan: Training, shape: DecoderShape, split: Split, found: Mapping[str, Number]) -> Iterator[Figure]:
+    """How the state of full training comes about."""
+    layout = plan.bytes_per_parameter
     dense, experts = device_parameters(shape, split)
     here = Input("params-here", dense + experts, "parameters", f"of {plan.subject.params:,} in all")
-
-    def state(name: str, value: float, each: float, stage: int) -> Figure:
+    states = (("weights", layout.weights + layout.cast, 3), ("gradients", layout.gradients, 2),
+              ("master", layout.master, 1), ("optimizer", layout.optimizer, 1))  # fmt: skip
+    for name, each, stage in states:
         ranks = split.data * split.context if split.zero >= stage else 1
-        inputs = [here, Input("bytes-each", each, "bytes", plan.layout if name != "optimizer" else plan.optimizer)]
-        if shape.experts or ranks == 1:
-            return Figure(name, value, "bytes", "{0} × {1}" if ranks == 1 else "", tuple(inputs))
-        inputs.append(Input("ranks", ranks, "devices", f"ZeRO {split.zero}"))
-        return Figure(name, value, "bytes", "{0} × {1} / {2}", tuple(inputs))
-
-    weights = state("weights", found.weights_bytes, layout.weights + layout.cast, 3)
-    if layout.cast and split.zero == 3:
-        weights = Figure("weights", found.weights_bytes, "bytes")
-    notes = plan.subject.assumed
-    return (
-        Figure(weights.name, weights.value, "bytes", weights.formula, weights.inputs, assumptions=notes),
-        state("gradients", found.gradients_bytes, layout.gradients, 2),
-        state("master", found.master_bytes, layout.master, 1),
-        state("optimizer", found.optimizer_bytes, layout.optimizer, 1),
-        *_at_work(plan, shape, split, found),
-    )
+        inputs = (here, Input("bytes-each", each, "bytes", plan.layout if name != "optimizer" else plan.optimizer),
+                  *((Input("ranks", ranks, "devices", f"ZeRO {split.zero}"),) if ranks > 1 else ()))  # fmt: skip
+        formula = "{0} × {1}" if ranks == 1 else "" if shape.experts else "{0} × {1} / {2}"
+        if name == "weights" and layout.cast and split.zero == 3:
+            inputs, formula = (), ""
+        notes = plan.subject.assumed if name == "weights" else ()
+        yield Figure(name, found[name], "bytes", formula, inputs[:2] if shape.experts else inputs, assumptions=notes)
 
 
-def _at_work(plan: Training, shape: DecoderShape, split: Split, found: ShardedMemory) -> tuple[Figure, ...]:
+def _at_work(plan: Training, shape: DecoderShape, found: Mapping[str, Number]) -> tuple[Figure, ...]:
     """Layers that are gathered, activations, and scores at the loss."""
     sizes = (Input("batch", plan.batch, "sequences"), Input("context", plan.context, "tokens"),
              Input("recompute", plan.recompute, "", "asked"))  # fmt: skip
     scores = (Input("vocab", shape.vocab, "entries", "the model's config"), Input("loss", plan.loss, "", "asked"))
-    kept = FUSED_SHARE if plan.loss == "fused" else 1.0
     return (
-        Figure("gathered", found.gathered_bytes, "bytes", source="two layers, which ZeRO 3 gathers"),
-        Figure("activations", found.activations_bytes, "bytes", "", sizes, source="theory/activation.py"),
-        Figure("scores", kept * found.logits_bytes, "bytes", "", (*sizes[:2], *scores), source="theory/activation.py"),
+        Figure("gathered", found["gathered"], "bytes", source="two layers, which ZeRO 3 gathers"),
+        Figure("activations", found["activations"], "bytes", "", sizes, source="theory/activation.py"),
+        Figure("scores", found["scores"], "bytes", "", (*sizes[:2], *scores), source="theory/activation.py"),
     )
 
 
-def _adapters(plan: Training, shape: DecoderShape, split: Split) -> tuple[Figure, ...]:
-    """Frozen weights, adapters with gradients and optimizer, one projection unpacked (QLoRA), and the rest."""
-    name = FROZEN[plan.method]
-    bits = plan.subject.weight_bits(name)
-    found = sharded_memory(shape, Layout(bits / 8, 0, 0, 0), split, plan.batch, plan.context, plan.recompute)
-    layout = plan.bytes_per_parameter
-    count = adapter_parameters(shape, plan.rank, ALL_LINEAR)
-    over = split.tensor * split.pipeline * (split.data * split.context if split.zero == 3 else 1)
-    wide = shape.hidden * max(shape.intermediate, shape.vocab if plan.method == "lora" else 0)
-    ranks = (Input("ranks", over, "devices"),) if over > 1 else ()
-    divide = " / {2}" if ranks else ""
-    frozen = (plan.subject.params_input(), Input("bits", bits, "bits", name), *ranks)
+def _adapters(plan: Training, shape: DecoderShape, split: Split, found: Mapping[str, Number]) -> Iterator[Figure]:
+    """Frozen weights, adapters with gradients and optimizer, and one projection unpacked (QLoRA)."""
+    name, layout, ranks = FROZEN[plan.method], plan.bytes_per_parameter, over(split)
+    divided = (Input("ranks", ranks, "devices"),) if ranks > 1 else ()
+    divide = " / {2}" if divided else ""
+    frozen = (plan.subject.params_input(), Input("bits", plan.subject.weight_bits(name), "bits", name), *divided)
     whole = not shape.experts and split.pipeline == 1
-    unpacked = 2.0 * wide / split.tensor if plan.method == "qlora" else 0.0
+    yield Figure("weights", found["weights"], "bytes", "{0} × {1} / 8" + divide if whole else "", frozen,
+                 assumptions=plan.subject.assumed)  # fmt: skip
+    count = adapter_parameters(shape, plan.rank)
     inputs = (Input("adapters", count, "parameters", f"rank {plan.rank} on every projection"),
-              Input("bytes-each", layout.total, "bytes", plan.layout), *ranks)  # fmt: skip
-    return (
-        Figure(
-            "weights", found.weights_bytes, "bytes", "{0} × {1} / 8" + divide if whole else "", frozen,
-            assumptions=plan.subject.assumed,
-        ),
-        Figure("adapters", count * layout.total / over, "bytes", "{0} × {1}" + divide, inputs),
-        Figure("unpacked", unpacked, "bytes", source="the widest projection in 16 bits, as it is multiplied"),
-        *_at_work(plan, shape, split, found),
-    )  # fmt: skip
+              Input("bytes-each", layout.total, "bytes", plan.layout), *divided)  # fmt: skip
+    yield Figure("adapters", found["adapters"], "bytes", "{0} × {1}" + divide, inputs)
+    yield Figure("unpacked", found["unpacked"], "bytes", source="the widest projection in 16 bits, as it is multiplied")
 
 
 def _of_size(plan: Training, split: Split) -> tuple[Figure, ...]:
@@ -148,9 +162,9 @@ def _of_size(plan: Training, split: Split) -> tuple[Figure, ...]:
     unknown = Finding("plan-unknown", "warns", "activations", {"model": plan.subject.name, "needs": "layers"})
     frozen = plan.subject.weight_bits(FROZEN[plan.method]) / 8 if plan.method != "full" else None
     each = plan.bytes_per_parameter.total if frozen is None else frozen
-    over = split.tensor * split.pipeline * (split.data * split.context if split.zero == 3 else 1)
+    ranks = over(split)
     inputs = (plan.subject.params_input(), Input("bytes-each", each, "bytes", plan.layout),
-              Input("ranks", over, "devices"))  # fmt: skip
+              Input("ranks", ranks, "devices"))  # fmt: skip
     name = "state" if frozen is None else "weights"
-    held = Figure(name, plan.subject.params * each / over, "bytes", "{0} × {1} / {2}", inputs)
+    held = Figure(name, plan.subject.params * each / ranks, "bytes", "{0} × {1} / {2}", inputs)
     return held, absent("activations", "bytes", unknown)

@@ -48,6 +48,11 @@ class Ways:
         return Split(data, self.tensor, self.pipeline, 1, self.expert, zero, 4 * self.pipeline)
 
 
+def usual_zero(tensor: int, pipeline: int, expert: int) -> int:
+    """The stage of ZeRO where nobody said it: 3 (FSDP) alone, 1 (Megatron's) beside other kinds of parallelism."""
+    return 3 if tensor * pipeline * expert == 1 else 1
+
+
 def placed(plan: Training, device: Device, devices: int, ways: Ways) -> Placement:
     """Training on `devices` of one kind."""
     split = ways.split(devices)
@@ -67,7 +72,7 @@ def training_answer(
     plan: Training, device: Device | None, devices: int, ways: Ways, catalogue: Sequence[Device]
 ) -> Fit:
     """The answer. `catalogue`: devices from which others are proposed, those with matrix engines for training."""
-    _check(plan, ways)
+    check_ways(plan, ways)
     others = tuple(each for one in catalogue if _trains(one) and (each := fewest(plan, one)) is not None)
     others = tuple(sorted(others, key=lambda each: (each.devices, each.usable.number)))
     legal = _legal(plan)
@@ -90,11 +95,16 @@ def _legal(plan: Training) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return (*found, ("expert", expert_degrees(shape, 256))) if shape.experts else found
 
 
-def _check(plan: Training, ways: Ways) -> None:
-    """Raises BadInput (TL231) for a degree that does not divide the model, with those that do."""
+def check_ways(plan: Training, ways: Ways) -> None:
+    """Raises BadInput (TL231) for a degree that does not divide the model, with those that do.
+
+    Stages of a pipeline may differ by a layer (405B has 126 layers and was trained on 16 stages, arXiv 2407.21783).
+    """
+    if plan.subject.shape is not None and ways.pipeline > plan.subject.shape.layers:
+        raise BadInput(f"--pipeline {ways.pipeline} is more than the {plan.subject.shape.layers} layers", code="TL231")
     for name, degrees in _legal(plan):
         asked = getattr(ways, name)
-        if asked not in degrees:
+        if name != "pipeline" and asked not in degrees:
             known = ", ".join(map(str, degrees[:16]))
             raise BadInput(f"--{name} {asked} does not divide this model; legal: {known}", code="TL231")
     if ways.expert > 1 and (plan.subject.shape is None or not plan.subject.shape.experts):

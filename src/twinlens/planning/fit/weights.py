@@ -21,12 +21,16 @@ def weights(subject: Subject, name: str, devices: int = 1, expert_block: int = 1
         bits = subject.weight_bits(name)
         first, formula = [subject.params_input(), Input("bits", bits, "bits", name)], "{0} × {1} / 8"
         value = subject.params * bits / 8
-    inputs = (*first, *more, *over)
+    tower = 2 * subject.tower
+    seen = [Input("tower", tower, "bytes", "the image tower, in 16 bits")] if tower else []
+    inputs = (*first, *more, *seen, *over)
     formula += f" × {{{len(first)}}}" if more else ""
-    formula += f" / {{{len(inputs) - 1}}}" if over else ""
+    formula += f" + {{{len(first) + len(more)}}}" if seen else ""
+    formula = f"({formula}) / {{{len(inputs) - 1}}}" if over and seen else formula
+    formula += f" / {{{len(inputs) - 1}}}" if over and not seen else ""
     notes = () if subject.shape or subject.stored_bytes else (assumed("weights-without-layers", name),)
     return Figure(
-        "weights", value * padding / devices, "bytes", formula, inputs, assumptions=(*subject.assumed, *notes)
+        "weights", (value * padding + tower) / devices, "bytes", formula, inputs, assumptions=(*subject.assumed, *notes)
     )
 
 

@@ -104,7 +104,7 @@ def _speed(plan: Serving, device: Device, devices: int, answer: int, precision: 
     try:
         found = serving_answer(ServingQuestion(
             name, shape, device, precision, plan.context - answer, answer, users=plan.users, tensor=devices,
-            engine="vllm",
+            engine="vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,
         ))  # fmt: skip
     except BadInput:
         needs = "prediction" if is_rated(device) else "device-rate"

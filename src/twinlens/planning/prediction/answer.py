@@ -14,7 +14,8 @@ from twinlens.planning.prediction.device_rates import architecture, rates_of
 from twinlens.planning.prediction.label import serving_labels, training_labels
 from twinlens.planning.prediction.place import Layout
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
-from twinlens.planning.prediction.serving import closed_loop, open_loop, room
+from twinlens.planning.prediction.room import room
+from twinlens.planning.prediction.serving import closed_loop, open_loop
 from twinlens.planning.prediction.shipped import Calibrated, shipped
 from twinlens.planning.prediction.step_time import decode_step
 from twinlens.planning.prediction.stored import stored
@@ -73,19 +74,21 @@ class TrainingAnswer:
 def serving_answer(question: ServingQuestion, known: Calibrated | None = None) -> ServingAnswer:
     """Latency and throughput of one copy. Raises BadInput where one sequence has no room, or the queue no end."""
     known = known or shipped()["serving"]
-    kept = stored(question.precision, question.shape)
+    kept = question.kept
     work, rates = work_of(question.shape, kept), rates_of(question.device, kept, question.engine)
     layout = Layout(question.tensor, question.data, question.pipeline, question.data * question.tensor)
     fitted = known.constants.at(serving_groups(question))
-    most = float(room(work, rates, layout, question.prompt + question.answer))
+    most = float(room(question))
     where = f"{question.devices} × {question.device.name}"
     if most < 1:
         raise BadInput(f"{question.model} in {question.precision} has no room for one sequence on {where}")
     if question.users is not None:
-        served = closed_loop(work, rates, layout, fitted, question.users, question.prompt, question.answer)
+        served = closed_loop(work, rates, layout, fitted, question.users, question.prompt, question.answer,
+                             most)  # fmt: skip
         tail = closed_tail(work, rates, layout, fitted, served, question.users, question.prompt, question.answer)
     else:
-        served = open_loop(work, rates, layout, fitted, question.requests_per_s, question.prompt, question.answer)
+        served = open_loop(work, rates, layout, fitted, question.requests_per_s, question.prompt,
+                           question.answer, most)  # fmt: skip
         if not np.isfinite(served.tpot_s):
             asked = f"{question.requests_per_s:g} requests/s"
             raise BadInput(f"{asked} are more than {where} can serve: the queue has no end")

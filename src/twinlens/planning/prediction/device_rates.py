@@ -10,8 +10,6 @@ from twinlens.spec.device import Device
 
 USUAL_SHARE = 0.75
 """Measured over quoted matrix rate where nobody published a measurement of the device: a median of those that were."""
-NETWORK_BYTES_PER_S = 50e9
-"""Between machines, per device, one way: 400 Gbit/s. Half of that for generations that had 200."""
 _BUS_BYTES_PER_S = 32e9
 _VISIBLE = 0.93
 """Usable over nominal memory in GiB over GB, where the driver's figure is not known: 80 GB is 79.2 to 80 GiB."""
@@ -26,7 +24,7 @@ def rates_of(device: Device, stored: Stored, engine: str = "", catalogue: Catalo
     known = catalogue or shipped()
     link = known.link_of(device)
     bus = known.link(device.bus).one_way_bytes_per_s if device.bus else _BUS_BYTES_PER_S
-    between = NETWORK_BYTES_PER_S / (2 if (device.year or 2023) < 2022 else 1)
+    between = known.network_of(device).one_way_bytes_per_s
     narrow = engine in _ACCUMULATES_NARROW
     return Rates(
         bytes_per_s=device.bandwidth_bytes_per_s,

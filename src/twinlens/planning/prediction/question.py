@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlens.errors import BadInput
+from twinlens.planning.prediction.stored import Stored, kept_cache, stored
+from twinlens.planning.subject import Subject
 from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
 
@@ -30,6 +32,10 @@ class ServingQuestion:
     pipeline: int = 1
     engine: str = "unknown"
     release: str = ""
+    subject: Subject | None = None
+    """The model with its weights as a file or its maker stores them; None: as `precision` alone says."""
+    kv_bytes: float | None = None
+    """Bytes of a cached element; None: as the engine keeps it beside such weights."""
 
     def __post_init__(self) -> None:
         if (self.users is None) == (self.requests_per_s is None):
@@ -45,6 +51,12 @@ class ServingQuestion:
             raise BadInput(f"{what}; take one of {legal}", code="TL231")
         if self.data < 1 or not 1 <= self.pipeline <= self.shape.layers:
             raise BadInput(f"a pipeline has 1 to {self.shape.layers} stages and groups are at least 1")
+
+    @property
+    def kept(self) -> Stored:
+        """How weights and cache are stored, and the format of products."""
+        cache = kept_cache(self.precision, self.engine)[1] if self.kv_bytes is None else self.kv_bytes
+        return stored(self.precision, self.shape, cache)
 
     @property
     def devices(self) -> int:
@@ -73,6 +85,8 @@ class TrainingQuestion:
     adapters: bool = False
     engine: str = "unknown"
     release: str = ""
+    subject: Subject | None = None
+    """The model as it was named; None: the layers alone."""
 
     @property
     def metric(self) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinlens.planning.fit.runtime import VLLM
 from twinlens.planning.prediction.constant import Values
 from twinlens.planning.prediction.place import Layout, Rates
 from twinlens.planning.prediction.step_time import decode_step, prefill, shared_s
@@ -15,8 +14,6 @@ from twinlens.planning.prediction.work import Work
 from twinlens.theory.number import Number
 
 _ROUNDS = 12
-_BESIDE_BYTES = 2e9
-"""Memory of a device beside weights and cache: context, libraries and activations, taken without a source."""
 _FELT_SHARE = 0.2
 """Least share of another's prefill that a step feels, however much they have in common: taken without a source."""
 
@@ -40,14 +37,6 @@ class Served:
         return self.prefill_s + self.wait_s
 
 
-def room(work: Work, rates: Rates, layout: Layout, context: Number) -> Number:
-    """Sequences of `context` tokens whose cache fits beside the weights, over the whole layout."""
-    holders = layout.tensor * layout.data * layout.pipeline
-    own = (work.dense_bytes + 2.0 * work.head_bytes) / (layout.tensor * layout.pipeline) + work.expert_bytes / holders
-    free = np.maximum(rates.memory_bytes * VLLM.memory_share - own - _BESIDE_BYTES, 0.0)
-    return free / (work.kv_sequence_bytes(context) * work.kv_share(layout.tensor) / layout.pipeline) * layout.data
-
-
 def closed_loop(
     work: Work,
     rates: Rates,
@@ -56,17 +45,17 @@ def closed_loop(
     users: Number,
     prompt: Number,
     answer: Number,
-    most: Number = 1e9,
+    most: Number,
 ) -> Served:
-    """`users` who each wait for an answer and ask again at once."""
+    """`users` who each wait for an answer and ask again at once; the cache has room for `most` of them."""
     context = prompt + answer / 2.0
-    most = np.maximum(np.minimum(room(work, rates, layout, prompt + answer), most), 1.0)
+    most = np.maximum(most, 1.0)
     alone = _prefill_s(work, rates, layout, fitted, prompt)
     batch = np.minimum(users, most) * 1.0
     for _ in range(_ROUNDS):
         step = decode_step(work, rates, layout, fitted, batch, context).total_s
         extra = interference_s(work, rates, layout, fitted, prompt, batch, batch / answer)
-        tpot = step + batch / answer * extra
+        tpot = step + others(batch) / answer * extra
         spent = answer * tpot
         burst = fitted.burst * (np.minimum(users, most) - 1.0) * extra
         first = alone + burst + step / 2.0 + fitted.arrive_s
@@ -77,7 +66,14 @@ def closed_loop(
 
 
 def open_loop(
-    work: Work, rates: Rates, layout: Layout, fitted: Values, requests_per_s: Number, prompt: Number, answer: Number
+    work: Work,
+    rates: Rates,
+    layout: Layout,
+    fitted: Values,
+    requests_per_s: Number,
+    prompt: Number,
+    answer: Number,
+    most: Number,
 ) -> Served:
     """Requests that arrive at random, `requests_per_s` on average.
 
@@ -85,7 +81,7 @@ def open_loop(
     prefill this is the processor-sharing queue: E[T] = m·(c0 + c1) / (1 − λ·m·c1).
     """
     context = prompt + answer / 2.0
-    most = np.maximum(room(work, rates, layout, prompt + answer), 1.0)
+    most = np.maximum(most, 1.0)
     alone = _prefill_s(work, rates, layout, fitted, prompt)
 
     def added_s(there: Number) -> Number:
@@ -115,12 +111,14 @@ def disaggregated(
     users: Number,
     prompt: Number,
     answer: Number,
+    most: Number,
 ) -> Served:
     """`users` in a closed loop on workers that only prefill (`first`) and workers that only decode (`layout`).
 
-    Decoding is not interrupted; where prefill is the slower half, requests wait before it.
+    Decoding is not interrupted; where prefill is the slower half, requests wait before it. `most`: sequences that one
+    decoding worker has room for.
     """
-    most = np.maximum(room(work, rates, layout, prompt + answer) * workers, 1.0)
+    most = np.maximum(most * workers, 1.0)
     there = np.minimum(users, most)
     alone = _prefill_s(work, rates, first, fitted, prompt)
     extra = alone / (first.data * first.pipeline * first_workers)
@@ -141,8 +139,13 @@ def tokens_per_s(
     """Answer tokens per second of one copy that always decodes `batch` sequences, and seconds between two of one."""
     extra = interference_s(work, rates, layout, fitted, prompt, batch, batch / answer)
     step = decode_step(work, rates, layout, fitted, batch, prompt + answer / 2.0).total_s
-    tpot = step + batch / answer * extra
+    tpot = step + others(batch) / answer * extra
     return fitted.saturation * batch / tpot, tpot
+
+
+def others(batch: Number) -> Number:
+    """Sequences whose prompts disturb one of a batch: all but itself."""
+    return np.maximum(batch - 1.0, 0.0)
 
 
 def processor_sharing(
@@ -165,10 +168,17 @@ def processor_sharing(
 
 
 def static_batch_s(
-    work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, prompt: Number, answer: Number
+    work: Work,
+    rates: Rates,
+    layout: Layout,
+    fitted: Values,
+    batch: Number,
+    prompt: Number,
+    answer: Number,
+    most: Number,
 ) -> Number:
     """Seconds from the first prompt to the last token of a batch that starts and ends together."""
-    most = np.maximum(np.floor(room(work, rates, layout, prompt + answer)), 1.0)
+    most = np.maximum(np.floor(most), 1.0)
     waves = np.maximum(batch / most, 1.0)
     each = batch / waves
     first = prefill(work, rates, layout, fitted, each * prompt / layout.data, prompt).total_s

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from twinlens.errors import BadInput, nearest
+from twinlens.planning.subject import Subject
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.weight_format import weight_format
 
@@ -48,9 +49,26 @@ def spoken(weight_format: str) -> str:
     return _SPOKEN.get(weight_format, weight_format)
 
 
-def weights_of(precision: str) -> str:
-    """The format of weights (theory/weight_format.py) of a precision of predictions."""
-    return _KEPT.get(precision, precision)
+def held_format(word: str, subject: Subject | None = None) -> str:
+    """The format of weights (theory/weight_format.py) that a word stands for; one of the subject's own, as its file or
+    its maker stores them, where it is of that kind: "fp8" of DeepSeek-V3 is fp8 with a scale per block."""
+    own = subject.own_format if subject else None
+    if own and (spoken(own) == spoken(word) or own.startswith(f"{word}-")):
+        return own
+    return _KEPT.get(word, word)
+
+
+def kept_cache(weight_format: str, engine: str = "vllm") -> tuple[str, float]:
+    """The format of the cache and its bytes per element, as an engine keeps it beside such weights unless told else.
+
+    TensorRT-LLM keeps it in fp8 beside fp8; vLLM (`--kv-cache-dtype auto`) and others do only where the checkpoint
+    asks for it, as those in fp4 do.
+    """
+    known = STORED.get(spoken(weight_format))
+    size = known.kv_bytes if known else 2.0
+    if known and known.product == "fp8" and engine != "trtllm":
+        size = 2.0
+    return {1.0: "fp8", 2.0: "fp16", 4.0: "fp32"}[size], size
 
 
 def stored(precision: str, shape: DecoderShape | None = None, kv_bytes: float | None = None) -> Stored:

@@ -189,6 +189,7 @@ ASSUMED = {
     "capacity-work": "{taken}, prompts of {prompt:,.0f} and answers of {answer:,.0f} tokens",
     "capacity-headroom": "no peaks and no failures",
     "capacity-batch": "{taken} sequences a step",
+    "capacity-recompute": "recompute: {taken} (none where a step fits without it)",
     "capacity-effective": "a share of {taken:g} of the time is not lost to failures",
 }
 CLAUSES = {

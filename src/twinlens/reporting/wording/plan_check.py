@@ -105,15 +105,20 @@ _EVENTS = {"interruptions": "interruptions", "memory-errors": "memory errors tha
 
 
 def time_words(check: Check) -> str:
-    """ "1,020 device-hours (816 to 1,360) at 30 to 50 % MFU, 5.3 days on these; 12 h: 85 devices (68 to 114)"."""
+    """ "1,020 device-hours (816 to 1,360) 5.3 days on these; 12 h: 85 devices (68 to 114)"."""
     hours, run, *targets = check.time
     if hours.value is None:
         return _why_not(hours)
     words = [f"{_span(hours)} device-hours", f"{_said(run)} on these"]
     for each in targets:
-        by = next(one for one in each.inputs if one.name == "deadline")
+        if each.value is None:
+            words.append(_why_not(each))
+            continue
+        by = next(one for one in each.inputs if one.name in ("deadline", "within"))
         words.append(f"within {_plain(by, 3600)} h: {_span(each)} devices")
-    mfu = next(each for each in hours.inputs if each.name == "mfu")
+    mfu = next((each for each in hours.inputs if each.name == "mfu"), None)
+    if mfu is None:
+        return "; ".join(words) + " (predicted as `plan capacity` does, with its band)"
     return "; ".join(words) + f" (MFU {input_words(mfu)}, and the span of its band; nothing lost to division)"
 
 

@@ -37,6 +37,33 @@ def _of_group(weights: Mapping[str, Any], inputs: Any, recipe: str) -> str:
     return {"fp8": "fp8", "int8": "int8-weight"}.get(name, "")
 
 
+def released_format(config: Mapping[str, Any]) -> str | None:
+    """The format of weights (theory/weight_format.py) that a `quantization_config` says; None: 16 bits, or unknown."""
+    kept = config.get("quantization_config")
+    if not isinstance(kept, Mapping):
+        return None
+    method, left = str(kept.get("quant_method", "")), kept.get("modules_to_not_convert") or ()
+    if method == "mxfp4":
+        return "mxfp4-experts" if any("attn" in str(each) for each in left) else "mxfp4"
+    if method == "fp8" and kept.get("weight_block_size"):
+        return "fp8-block-128"
+    if method == "bitsandbytes":
+        four = "nf4-double" if kept.get("bnb_4bit_use_double_quant") else "nf4"
+        return four if kept.get("load_in_4bit") else "int8"
+    if method == "modelopt":
+        return {"FP8": "fp8", "NVFP4": "nvfp4"}.get(str(kept.get("quant_algo")))
+    name = stored_precision(config)
+    return {"fp8": "fp8", "int8": "int8"}.get(name.split("-")[0]) or (_int4(kept) if name.startswith("int4") else None)
+
+
+def _int4(kept: Mapping[str, Any]) -> str:
+    """Four bits with a scale per group; of compressed-tensors the first group of modules says its size."""
+    groups = kept.get("config_groups")
+    first: Mapping[str, Any] = next(iter(groups.values()), {}) if isinstance(groups, Mapping) else {}
+    size = kept.get("group_size", (first.get("weights") or {}).get("group_size"))
+    return "int4-g32" if size == 32 else f"{'gptq' if kept.get('quant_method') == 'gptq' else 'awq'}-int4-g128"
+
+
 def narrows_activations(config: Mapping[str, Any]) -> bool:
     """Whether a quantised folder's config has a format for activations too."""
     quantisation = config.get("quantization_config")

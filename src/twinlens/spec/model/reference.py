@@ -10,6 +10,7 @@ from typing import Any
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.frozen import Spec
 from twinlens.spec.model.config import shape_from_config
+from twinlens.spec.model.quantised import released_format
 from twinlens.spec.model.shape import (
     DecoderShape,
     Experts,
@@ -41,7 +42,9 @@ _MOST_CONFIG_BYTES = 4 * 2**20
 class ModelRef(Spec):
     """One model. `config` is the Hugging Face config and the source of truth; `shape` is read from it.
 
-    `folder` holds local weights, or is None for random weights from the config. `source` is its origin.
+    A catalogue file keeps the published `quantization_config` under `_quantization_config`: weights that are made from
+    the config are in 16 bits. `folder` holds local weights, or is None for random weights from the config. `source` is
+    its origin.
     """
 
     name: str
@@ -49,6 +52,8 @@ class ModelRef(Spec):
     shape: ModelShape
     folder: str | None = None
     source: str
+    released: str | None = None
+    """The format of the weights that its maker published, by the config; None: 16 bits."""
 
 
 def list_models() -> tuple[str, ...]:
@@ -90,7 +95,9 @@ def _catalogue_text(name: str) -> str:
 def _from_catalogue(name: str) -> ModelRef:
     config = json_of(_catalogue_text(name))
     source = config.pop("_source")
-    return ModelRef(name=name, config=config, shape=shape_from_config(config), source=source)
+    published = {"quantization_config": config.pop("_quantization_config", None)}
+    return ModelRef(name=name, config=config, shape=shape_from_config(config), source=source,
+                    released=released_format(published))  # fmt: skip
 
 
 def has_weights(folder: Path) -> bool:
@@ -116,7 +123,9 @@ def _from_file(path: Path, model: str, *, weights: bool) -> ModelRef:
     kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
     source = str(config.get("_source", f"local file {path.name}"))
     folder = str(path.parent) if weights else None
-    return ModelRef(name=model, config=kept, shape=shape, folder=folder, source=source)
+    return ModelRef(
+        name=model, config=kept, shape=shape, folder=folder, source=source, released=released_format(config)
+    )
 
 
 def read_config(path: Path, model: str) -> dict[str, Any]:
