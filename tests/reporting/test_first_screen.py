@@ -156,7 +156,6 @@ def test_many_findings_are_cut_to_those_that_fit_and_counted(made: dict[str, Pai
         ({"state": "interrupted"}, "goes on where it stopped"),
         ({"label": "unproven"}, "protocol.duration_s=240"),
         ({"label": "overload"}, "Offer less"),
-        ({"label": "invalid"}, "executor.options.clients=auto"),
         ({"code": "slo-missed"}, "--at rate_per_s=search"),
         ({"code": "server-died"}, "Read the server's log"),
         ({"code": "precision-differs"}, advice_of(Finding("precision-differs", "disqualifies"))),
@@ -169,6 +168,60 @@ def test_what_to_try_next_follows_from_what_was_found(made: dict[str, Pair], cha
     verdict = replace(summary.verdict, label=label, ranked="label" not in change)
     changed = replace(summary, findings=found, verdict=verdict, state=change.get("state", "finished"))
     assert said in next_step(run, changed)
+
+
+@pytest.mark.parametrize(
+    ("load", "reason", "cause", "said"),
+    [
+        (0.9, "client-loaded", "", "executor.options.clients=auto"),
+        (0.9, "client-loaded", "other-programs", "executor.options.clients=auto"),
+        (0.009, "sent-late", "other-programs", "Stop the other programs"),
+        (0.009, "read-late", "swapping", "Free memory"),
+        (0.009, "sent-late", "", "Keep the client running"),
+    ],
+)
+def test_more_clients_are_advised_only_where_the_load_is_too_much_for_one(
+    made: dict[str, Pair], load: float, reason: str, cause: str, said: str
+) -> None:
+    run, summary = made["rate"]
+    limit = Finding("client-limit", "disqualifies", because=(Finding(reason, "disqualifies"),))
+    causes = (Finding("cause", "warns", subject=cause),) if cause else ()
+    measured = dict(summary.metrics) | {
+        "client_load": Estimate(load, "1", "tokens/s / the client's ceiling", "measured")
+    }
+    verdict = replace(summary.verdict, label="invalid", ranked=False)
+    changed = replace(summary, findings=(limit, *causes), metrics=measured, verdict=verdict)
+    assert said in next_step(run, changed)
+
+
+@pytest.mark.parametrize(
+    ("reasons", "is_free"),
+    [
+        ([["7 of 64 tokens, finish_reason stop", 62]], True),
+        (
+            [
+                ["7 of 64 tokens, finish_reason stop; the answer came in one piece, not as a stream", 40],
+                ["HTTP 500", 22],
+            ],
+            True,
+        ),
+        ([["7 of 64 tokens, finish_reason length", 62]], False),
+        ([["7 of 64 tokens, no finish_reason", 62]], False),
+        ([["HTTP 503: busy", 60], ["7 of 64 tokens, finish_reason stop", 2]], False),
+    ],
+)
+@pytest.mark.parametrize(
+    ("code", "label"), [("mostly-failed", "failing"), ("mostly-failed", "flat"), ("requests-failed", "failing")]
+)
+def test_where_answers_end_by_themselves_free_lengths_are_advised(
+    made: dict[str, Pair], reasons: list[list[Any]], is_free: bool, code: str, label: str
+) -> None:
+    run, summary = made["rate"]
+    numbers = {"requests": 62, "lost": 62, "outcomes": {"cut_off": 62}, "reasons": reasons}
+    severity = "warns" if code == "requests-failed" else "disqualifies"
+    verdict = replace(summary.verdict, label=label, ranked=False)
+    changed = replace(summary, findings=(Finding(code, severity, numbers=numbers),), verdict=verdict)
+    assert ("--set workload.output_tokens.kind=free" in next_step(run, changed)) is is_free
 
 
 def test_more_time_is_not_advised_where_a_run_ended_at_its_target(made: dict[str, Pair]) -> None:

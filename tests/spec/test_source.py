@@ -93,6 +93,22 @@ def test_arrivals_that_are_set_are_not_replaced() -> None:
         study_of(data, "point.concurrency=4", "workload.arrival.kind=poisson", "workload.arrival.cv=")
 
 
+@pytest.mark.parametrize(
+    ("before", "most"), [({"value": 64}, 64), ({"kind": "uniform", "min": 2, "max": 99}, 99), ({"kind": "free"}, 512)]
+)
+def test_a_kind_that_is_set_leaves_the_fields_of_the_other_behind(before: dict, most: int) -> None:
+    data = inference("openai-http", options={"url": "http://x/v1"}, point={"rate_per_s": 2.0})
+    data["workload"]["output_tokens"] = {"kind": "fixed"} | before
+    free = study_of(data, "workload.output_tokens.kind=free").workload.output_tokens  # type: ignore[union-attr]
+    assert (free.kind, free.max) == ("free", most)
+
+
+def test_a_field_that_is_set_is_kept_for_a_kind_that_does_not_have_it() -> None:
+    settings = ("workload.output_tokens.value=7", "workload.output_tokens.kind=free")
+    with pytest.raises(BadInput, match="value"):
+        study_of(inference("openai-http", options={"url": "http://x/v1"}, point={"rate_per_s": 2.0}), *settings)
+
+
 def test_a_field_is_unset_by_nothing() -> None:
     data = training("fake", point={"microbatch": 2})
     assert study_of(data, "point.microbatch=").point.microbatch is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
@@ -12,6 +13,7 @@ from twinlens.reporting.wording.advice import OF_CAUSE
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.slices import may_take_turns
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.stats.client.validity import MOST_LOAD
 from twinlens.stats.estimator.quantile import needed_for_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.summary.group import Summary
@@ -48,19 +50,46 @@ def _go_on(run: Run, summary: Summary) -> str:
 
 
 def _mend(_: Run, summary: Summary) -> str:
-    """Advice against what disqualifies: a server that fails, or a client at its limit, before anything else."""
+    """Advice against what disqualifies: a server that fails, or a client at its limit, before anything else.
+
+    "" where other work held the client up, which had processors to spare: that work is what to mend.
+    """
     found = [finding for finding in summary.disqualified if finding.code in _FIRST]
     if not found and summary.verdict.label in _OF_LABEL:
-        found = [Finding(_OF_LABEL[summary.verdict.label], "disqualifies")]
+        found = [_of_label(summary)]
     found += summary.disqualified
-    return advice_of(found[0]) if found else ""
+    if not found:
+        return ""
+    if found[0].code != "client-limit" or _is_loaded(found[0], summary):
+        return advice_of(found[0])
+    return "" if _cause(summary) else advice_of(Finding("client-stood-still", "disqualifies"))
+
+
+def _of_label(summary: Summary) -> Finding:
+    """The finding that a label stands for, with what is known of it: why requests failed, why the client was late."""
+    code = _OF_LABEL[summary.verdict.label]
+    fits = (
+        (lambda finding: "reasons" in finding.numbers) if code == "failing" else (lambda finding: finding.code == code)
+    )
+    known = next(filter(fits, summary.findings), Finding(code, "disqualifies"))
+    return replace(known, code=code)
+
+
+def _is_loaded(limit: Finding, summary: Summary) -> bool:
+    """Whether the load itself was too much for the client, rather than what else ran beside it."""
+    load = summary.metrics.get("client_load")
+    known = load is not None and load.value is not None and load.value <= MOST_LOAD
+    return not known or any(reason.code == "client-loaded" for reason in limit.because)
+
+
+def _cause(summary: Summary) -> str:
+    """Advice against what was seen to disturb the run; "" where nothing was."""
+    causes = [finding for finding in summary.findings if finding.code == "cause"]
+    return next((advice_of(cause) for cause in causes if cause.subject in OF_CAUSE), "")
 
 
 def _free_the_machine(_: Run, summary: Summary) -> str:
-    if summary.ranked:
-        return ""
-    causes = [finding for finding in summary.findings if finding.code == "cause"]
-    return next((advice_of(cause) for cause in causes if cause.subject in OF_CAUSE), "")
+    return "" if summary.ranked else _cause(summary)
 
 
 def _offer_less(_: Run, summary: Summary) -> str:

@@ -67,7 +67,7 @@ def clause_of(finding: Finding) -> str:
 def advice_of(finding: Finding) -> str:
     """Advice as one sentence; "" if nothing can be done, and for a code of a newer version."""
     of_cause = OF_CAUSE.get(finding.subject) if finding.code == "cause" else None
-    return of_cause or remedy.remedy_of(finding) or ADVICE.get(finding.code, "")
+    return of_cause or serving.advice_on_lost(finding) or remedy.remedy_of(finding) or ADVICE.get(finding.code, "")
 
 
 def with_words(data: Any) -> Any:

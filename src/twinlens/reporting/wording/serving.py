@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.number import number, numbers, percent, subject_of
 from twinlens.units import RATIO, SECONDS, show
 
 _LOST = {"cut_off": "were cut off", "refused": "were refused", "failed": "failed"}
+_ENDED = re.compile(r"^\d+ of \d+ tokens, finish_reason (?!length)")
 _WAITS = {
     "client": "most of the wait is in the client, before anything is sent: the client is overloaded, not the server",
     "admission": "most of the wait is in the admission policy, in front of the server",
@@ -25,6 +28,20 @@ def _lost(finding: Finding) -> str:
     if given and (others := lost - sum(count for _, count in given)) > 0:
         why += f"; {others} × other reasons"
     return f"{lost} of {requests} requests {outcome}{f': {why}' if why else ''}."
+
+
+def advice_on_lost(finding: Finding) -> str:
+    """Advice where most requests were lost for one known reason; "" where there is no other than the code's own.
+
+    Answers that end by themselves are cut off: the server ignores `ignore_eos`, or a gateway does not hand it on.
+    """
+    reasons, lost = finding.numbers.get("reasons") or [], finding.numbers.get("lost") or 0
+    ended = sum(count for words, count in reasons if _ENDED.search(str(words)))
+    if not lost or ended <= lost / 2:
+        return ""
+    return (
+        "Let answers end by themselves: --set workload.output_tokens.kind=free; or ask a server that heeds ignore_eos."
+    )
 
 
 def _server_died(finding: Finding) -> str:

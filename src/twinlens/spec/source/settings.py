@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 from twinlens.errors import BadInput
 from twinlens.spec.study import put_at
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.document import Unreadable, toml_value
 
 _DEFAULT_KINDS = {"workload.data": "markov", "workload.input_tokens": "fixed", "workload.output_tokens": "fixed"}
@@ -16,23 +17,27 @@ _LOADS = {"rate_per_s": ("closed", "single-stream"), "concurrency": ("constant",
 
 def apply_settings(data: dict[str, Any], settings: Iterable[str]) -> None:
     """Change spec data in place. Raises BadInput (TL204) for what is no setting."""
-    paths = [_apply(data, setting) for setting in settings]
-    _one_load(data, set(paths))
+    settings = tuple(settings)
+    given = {setting.partition("=")[0].strip() for setting in settings}
+    for setting in settings:
+        _apply(data, setting, given)
+    _one_load(data, given)
 
 
-def _apply(data: dict[str, Any], setting: str) -> str:
+def _apply(data: dict[str, Any], setting: str, given: set[str]) -> None:
     path, equals, text = setting.partition("=")
     path, text = path.strip(), text.strip()
     if not equals or not path:
         raise BadInput(f"--set wants path=value, not {setting!r}; for example --set point.batch=8", code="TL204")
     if not text:
         _unset(data, path)
-        return path
+        return
     try:
         value = toml_value(text)
     except Unreadable as error:
         raise BadInput(f"--set {path} cannot be read: {error}", code="TL204") from None
     try:
+        _of_kind(data, path, value, given)
         put_at(data, path, value)
         for union, kind in _DEFAULT_KINDS.items():  # a field of a table that the file leaves out: of its default kind
             if path.startswith(f"{union}."):
@@ -40,7 +45,28 @@ def _apply(data: dict[str, Any], setting: str) -> str:
     except TypeError as error:
         raise BadInput(f"--set {setting}: {error}", code="TL204") from None
     _replace(data, path, value)
-    return path
+
+
+def _of_kind(data: dict[str, Any], path: str, kind: Any, given: set[str]) -> None:
+    """Where a `kind` is changed, drop what the new one does not have and no setting gave; the longest length stays."""
+    of, _, last = path.rpartition(".")
+    parent, _, name = of.rpartition(".")
+    field = InferenceWorkload.model_fields.get(name) if (parent, last) == ("workload", "kind") else None
+    known = {} if field is None else _kinds(field.annotation)
+    table = _table(_table(data, "workload"), name)
+    if not isinstance(kind, str) or kind not in known or table.get("kind", _DEFAULT_KINDS.get(of)) == kind:
+        return
+    longest = table.get("value", table.get("max"))
+    for other in [key for key in table if key not in known[kind] and f"{of}.{key}" not in given]:
+        del table[other]
+    if longest is not None and "most" in known[kind]:
+        table.setdefault("most", longest)
+
+
+def _kinds(union: Any) -> dict[str, set[str]]:
+    """The fields of each kind of a union of tables."""
+    tables = [each for each in get_args(union) if "kind" in getattr(each, "model_fields", {})]
+    return {kind: set(each.model_fields) for each in tables for kind in get_args(each.model_fields["kind"].annotation)}
 
 
 def _unset(data: dict[str, Any], path: str) -> None:
