@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.number import number, numbers, percent, subject_of
 from twinlens.units import RATIO, SECONDS, show
 
 _LOST = {"cut_off": "were cut off", "refused": "were refused", "failed": "failed"}
-_ENDED = re.compile(r"^\d+ of \d+ tokens, finish_reason (?!length)")
+_ENDED, _AT_LIMIT = " tokens, finish_reason ", "finish_reason length"
 _WAITS = {
     "client": "most of the wait is in the client, before anything is sent: the client is overloaded, not the server",
     "admission": "most of the wait is in the admission policy, in front of the server",
@@ -36,7 +34,7 @@ def advice_on_lost(finding: Finding) -> str:
     Answers that end by themselves are cut off: the server ignores `ignore_eos`, or a gateway does not hand it on.
     """
     reasons, lost = finding.numbers.get("reasons") or [], finding.numbers.get("lost") or 0
-    ended = sum(count for words, count in reasons if _ENDED.search(str(words)))
+    ended = sum(count for words, count in reasons if _ENDED in str(words) and _AT_LIMIT not in str(words))
     if not lost or ended <= lost / 2:
         return ""
     return (
