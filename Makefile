@@ -6,10 +6,12 @@ BIN := .venv/bin
 .PHONY: all demo test test-slow test-vllm lint shown ladder reference bench clean browser
 all: .venv/ready
 
+# Training in fp8 takes torchao, which nothing on a processor needs.
+EXTRAS := torch,serve,ray,dev$(shell command -v nvidia-smi >/dev/null 2>&1 && echo ,fp8)
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Twinlens needs Python 3.11 or later; make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[torch,serve,nvidia,ray,dev]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[$(EXTRAS)]'
 	touch $@
 
 demo: .venv/ready

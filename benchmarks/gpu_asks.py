@@ -1,6 +1,6 @@
 """What each check asks of the GPU, in a process of its own: `python -m benchmarks.gpu_asks NAME FOLDER`.
 
-The last line of the output is the answer, plain JSON, without a judgement: that is gpu_judge's.
+Each line that begins with ANSWER holds the answer so far as plain JSON, without a judgement: that is gpu_judge's.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import re
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks import gpu_several
 from benchmarks.gpu_runs import (
     DEVICE,
     TRAINING,
@@ -28,6 +29,7 @@ from benchmarks.gpu_runs import (
     vision,
 )
 from benchmarks.gpu_smi import mig, smi
+from benchmarks.own_group import MARK
 
 
 def machine(folder: Path) -> Answer:
@@ -237,17 +239,24 @@ def second_gpu(folder: Path) -> Answer:
     return {"count": count, "bytes_on_first": on_first} | rates
 
 
-def tests(folder: Path) -> Answer:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-m", "gpu", "-q", "-ra", "tests"], capture_output=True, text=True
-    )
-    lines = done.stdout.strip().splitlines()
-    print(done.stdout)
-    return {"code": done.returncode, "last_line": lines[-1] if lines else "",
-            "skipped": [text for text in lines if text.startswith("SKIPPED")]}  # fmt: skip
+def tests(folder: Path) -> Iterator[Answer]:
+    """Every test of a GPU, each as it ends."""
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-v", "-ra", "-p", "no:randomly", "tests"]
+    failed, passed, skipped, last = list[str](), 0, list[str](), ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        for line in running.stdout or ():
+            print(line, end="")
+            last = line.strip() or last
+            if line.startswith("SKIPPED"):
+                skipped.append(line.strip())
+            elif line.startswith("tests/") and (" PASSED" in line or " FAILED" in line or " ERROR" in line):
+                passed += " PASSED" in line
+                failed += [line.split(" ")[0]] if " PASSED" not in line else []
+                yield {"passed": passed, "failed": failed, "skipped": skipped, "code": None, "last_line": last}
+    yield {"passed": passed, "failed": failed, "skipped": skipped, "code": running.returncode, "last_line": last}
 
 
-ASKS: dict[str, Callable[[Path], Answer]] = {
+ASKS: dict[str, Callable[[Path], Answer | Iterator[Answer]]] = {
     "machine": machine,
     "profiler": profiler,
     "gpm": gpm,
@@ -262,9 +271,18 @@ ASKS: dict[str, Callable[[Path], Answer]] = {
     "int8-weight": int8_weight,
     "second-gpu": second_gpu,
     "vision": vision,
+    "server": gpu_several.server,
     "tests": tests,
+    "exchanges": gpu_several.exchanges,
+    "collectives": gpu_several.collectives,
+    "parallel": gpu_several.parallel,
+    "deepspeed": gpu_several.deepspeed,
+    "watched": gpu_several.watched,
+    "replicas": gpu_several.replicas,
 }
 
 
 if __name__ == "__main__":
-    print(json.dumps(ASKS[sys.argv[1]](Path(sys.argv[2])), default=str))
+    asked = ASKS[sys.argv[1]](Path(sys.argv[2]))
+    for answer in [asked] if isinstance(asked, dict) else asked:
+        print(MARK + json.dumps(answer, default=str), flush=True)

@@ -6,9 +6,15 @@ whether they hold on a GPU: the profiler's device events, tf32 by arithmetic, ca
 sustained ceilings with clocks, the allocator's peak, prefetching data, device numbers above 0, energy counters, NVML's
 own counters of tensor pipes and DRAM (GPM), out of memory.
 
-It takes at most 25 minutes on one H100 (`--budget-s`), runs each check in a process of its own within a budget of its
-own, goes on after a failure, and writes a folder: `result.json`, `summary.md`, each check's raw answer and its log.
-Each line says what was expected, what was seen, and whether they fit; the exit code is 1 where something does not.
+`--tier one` (the default) asks one board, in at most 25 minutes on one H100 (`--budget-s`); `--tier several` asks what
+takes two boards or more: exchanges, parallel training, DeepSpeed, a watched loop, replicas. Each check has a process
+group and a budget of its own; what it answered before its time was over is kept, judged and printed as it comes. A
+folder is written after each: `result.json`, `summary.md`, each check's raw answer and its log. Each line says what was
+expected, what was seen, and whether they fit.
+
+The exit code is 0 where all was seen and as expected, 1 where something was not as expected, 2 for a name that does not
+exist, and 3 where nothing was wrong and something was not seen. Ctrl-C ends the check that runs and all it started;
+the rest is not seen.
 
 `--dry-run` needs no GPU: it judges the answers in `gpu_check_answers.json` by the same code. Those were made by hand
 from sources and datasheets; no device gave them. Replace them by the first real ones.
@@ -18,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -28,32 +33,48 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu_judge import JUDGES, Line
+from benchmarks.own_group import INTERRUPTED, last_answer
 
 NEVER_SEEN = (
     "Never seen on a device: device events of the profiler, tf32 by arithmetic, captured graphs, fp8, sustained "
     "ceilings, the allocator's peak, batches drawn ahead, devices above cuda:0, energy counters, "
-    "NVML's GPM, out of memory."
+    "NVML's GPM, out of memory, servers on a GPU, NCCL, parallel training, DeepSpeed, replicas."
 )
 ANSWERS = Path(__file__).parent / "gpu_check_answers.json"
 # Seconds each may take, the most telling first: when the time is over, the rest is "not seen".
-BUDGET_S = {
-    "machine": 30,
-    "profiler": 30,
-    "gpm": 20,
-    "tf32": 60,
-    "sustained": 45,
-    "probe": 120,
-    "memory": 40,
-    "training": 160,
-    "decode": 150,
-    "fp8-inference": 240,
-    "fp8-training": 220,
-    "int8-weight": 35,
-    "second-gpu": 50,
-    "vision": 60,
-    "tests": 240,
+TIERS: dict[str, dict[str, float]] = {
+    "one": {
+        "machine": 25,
+        "profiler": 25,
+        "gpm": 20,
+        "tf32": 40,
+        "sustained": 40,
+        "probe": 110,
+        "memory": 35,
+        "training": 150,
+        "decode": 140,
+        "fp8-inference": 250,
+        "fp8-training": 190,
+        "int8-weight": 25,
+        "vision": 60,
+        "server": 90,
+        "tests": 250,
+    },
+    "several": {
+        "machine": 25,
+        "second-gpu": 60,
+        "exchanges": 150,
+        "collectives": 150,
+        "parallel": 300,
+        "deepspeed": 180,
+        "watched": 90,
+        "replicas": 150,
+    },
 }
+BUDGET_S = {name: budget_s for tier in TIERS.values() for name, budget_s in tier.items()}
 TOTAL_S = 1500.0
+OK, WRONG, NO_SUCH_NAME, NOT_SEEN = range(4)
+"""Exit codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +86,10 @@ class Result:
     took_s: float
 
 
-Ask = Callable[[str, Path, float], dict[str, Any]]
-"""(name, folder, seconds it may take) to the check's answer; `{"error": …}` where there is none."""
+Tell = Callable[[dict[str, Any]], None]
+Ask = Callable[[str, Path, float, Tell], dict[str, Any]]
+"""(name, folder, seconds it may take, who hears what is known so far) to the check's answer: `{"error": …}` where there
+is none, "unfinished" with the reason in one that is not whole."""
 
 
 def check(names: Sequence[str], ask: Ask, out: Path, total_s: float = TOTAL_S) -> list[Result]:
@@ -74,26 +97,52 @@ def check(names: Sequence[str], ask: Ask, out: Path, total_s: float = TOTAL_S) -
     out.mkdir(parents=True, exist_ok=True)
     begin_s = time.monotonic()
     results: list[Result] = []
+    why_not = ""
     for name in names:
         at_s = time.monotonic()
         left_s = total_s - (at_s - begin_s)
-        answer = {"error": "no time was left"} if left_s < 5 else _asked(ask, name, out, min(BUDGET_S[name], left_s))
+        told = _Told(name)
+        why_not = why_not or ("no time was left" if left_s < 5 else "")
+        answer = {"error": why_not} if why_not else _asked(ask, name, out, min(BUDGET_S[name], left_s), told)
+        if answer.get("unfinished") == INTERRUPTED or answer.get("error") == INTERRUPTED:
+            why_not = INTERRUPTED
         (out / f"{name}.json").write_text(json.dumps(answer, indent=1, sort_keys=True) + "\n")
         results.append(Result(name, judged(name, answer), time.monotonic() - at_s))
         _write(results, out)
-        for line in results[-1].lines:
-            print(f"{name:14} {line.verdict:16} {line.expected} — seen: {line.seen}", flush=True)
+        told.lines(results[-1].lines)
     return results
+
+
+class _Told:
+    """What has been printed of a check: each line once, as soon as it is known."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._said = name, set[Line]()
+
+    def __call__(self, answer: dict[str, Any]) -> None:
+        self.lines([line for line in judged(self._name, answer) if line.verdict != "not seen"])
+
+    def lines(self, lines: Sequence[Line]) -> None:
+        for line in lines:
+            if line not in self._said:
+                self._said.add(line)
+                print(f"{self._name:14} {line.verdict:16} {line.expected} — seen: {line.seen}", flush=True)
 
 
 def judged(name: str, answer: dict[str, Any]) -> tuple[Line, ...]:
     """The lines of one check; one "not seen" where it gave no answer, or one that cannot be read."""
     if "error" in answer:
         return (Line("an answer", str(answer["error"])[:400], "not seen"),)
+    lines = list[Line]()
     try:
-        return tuple(JUDGES[name](answer))
+        for line in JUDGES[name](answer):  # those before one that cannot be judged are kept
+            lines.append(line)
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        return (Line("an answer that can be judged", f"{type(error).__name__}: {error}", "not seen"),)
+        if "unfinished" not in answer:
+            lines.append(Line("an answer that can be judged", f"{type(error).__name__}: {error}", "not seen"))
+    if "unfinished" in answer:
+        lines.append(Line("the rest of the answer", str(answer["unfinished"]), "not seen"))
+    return tuple(lines)
 
 
 def markdown(results: Sequence[Result], told: str) -> str:
@@ -110,54 +159,52 @@ def markdown(results: Sequence[Result], told: str) -> str:
 _VERDICTS = ("as expected", "not as expected", "not seen")
 
 
-def on_this_machine(name: str, out: Path, limit_s: float) -> dict[str, Any]:
-    """The answer of a fresh process: `python -m benchmarks.gpu_asks NAME FOLDER`, whose last line is JSON."""
+def on_this_machine(name: str, out: Path, limit_s: float, tell: Tell) -> dict[str, Any]:
+    """The answer of a fresh process, `python -m benchmarks.gpu_asks NAME FOLDER`, in a process group of its own."""
     folder = (out / name).resolve()
     folder.mkdir(exist_ok=True)
-    with (out / f"{name}.log").open("w") as log:
-        command = [sys.executable, "-m", "benchmarks.gpu_asks", name, str(folder)]
-        where = Path(__file__).parents[1]
-        try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, text=True, timeout=limit_s, cwd=where)
-        except subprocess.TimeoutExpired:
-            return {"error": f"it took more than {limit_s:.0f} s"}
-        log.write(done.stdout)
-    try:
-        answer = json.loads(done.stdout.strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        return {"error": f"it ended with code {done.returncode} and no answer; see {name}.log"}
-    return answer if isinstance(answer, dict) else {"error": "its answer is no mapping"}
+    command = [sys.executable, "-m", "benchmarks.gpu_asks", name, str(folder)]
+    return last_answer(command, Path(__file__).parents[1], out / f"{name}.log", limit_s, tell)
 
 
-def recorded(name: str, out: Path, limit_s: float) -> dict[str, Any]:
+def recorded(name: str, out: Path, limit_s: float, tell: Tell) -> dict[str, Any]:
     """The answer that stands in the file beside this one."""
     answers: dict[str, dict[str, Any]] = json.loads(ANSWERS.read_text())
     return answers.get(name, {"error": "none recorded"})
 
 
+def exit_code(results: Sequence[Result]) -> int:
+    """1 before 3: what is wrong weighs more than what was not seen."""
+    verdicts = {line.verdict for result in results for line in result.lines}
+    return WRONG if "not as expected" in verdicts else NOT_SEEN if "not seen" in verdicts or not verdicts else OK
+
+
 def main(words: Sequence[str] | None = None) -> int:
-    """Returns 0, or 1 where something was not as expected, or 2 for a name that does not exist."""
+    """Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_check", description=NEVER_SEEN)
     parser.add_argument("--out", type=Path, default=Path("results"), help="where the result folder is made")
+    parser.add_argument("--tier", choices=TIERS, default="one", help="checks of one board, or of several")
     parser.add_argument("--only", default="", help=f"of {', '.join(BUDGET_S)}")
     parser.add_argument("--budget-s", type=float, default=TOTAL_S, help="seconds in all")
     parser.add_argument("--dry-run", action="store_true", help="judge recorded answers, on any machine")
     asked = parser.parse_args(words)
-    names = [name for name in asked.only.split(",") if name] or list(BUDGET_S)
+    names = [name for name in asked.only.split(",") if name] or list(TIERS[asked.tier])
     if unknown := [name for name in names if name not in BUDGET_S]:
         print(f"no check {unknown[0]!r}; there are {', '.join(BUDGET_S)}", file=sys.stderr)
-        return 2
+        return NO_SUCH_NAME
     print(NEVER_SEEN, flush=True)
     stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H%M%SZ")
     out = asked.out / f"gpu-check-{stamp}{'-dry' if asked.dry_run else ''}"
     results = check(names, recorded if asked.dry_run else on_this_machine, out, asked.budget_s)
     print(f"\nwritten: {out}")
-    return int(any(line.verdict == "not as expected" for result in results for line in result.lines))
+    return exit_code(results)
 
 
-def _asked(ask: Ask, name: str, out: Path, limit_s: float) -> dict[str, Any]:
+def _asked(ask: Ask, name: str, out: Path, limit_s: float, tell: Tell) -> dict[str, Any]:
     try:
-        return ask(name, out, limit_s)
+        return ask(name, out, limit_s, tell)
+    except KeyboardInterrupt:
+        return {"error": INTERRUPTED}
     except Exception as error:  # whatever one check does, the others are still worth having
         return {"error": f"{type(error).__name__}: {error}"}
 

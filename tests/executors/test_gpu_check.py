@@ -3,17 +3,43 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
+from benchmarks import gpu_several
 from benchmarks.gpu_asks import ASKS
-from benchmarks.gpu_check import BUDGET_S, NEVER_SEEN, TOTAL_S, check, judged, main, recorded
+from benchmarks.gpu_check import (
+    BUDGET_S,
+    NEVER_SEEN,
+    NOT_SEEN,
+    OK,
+    TIERS,
+    TOTAL_S,
+    WRONG,
+    check,
+    exit_code,
+    judged,
+    main,
+    recorded,
+)
 from benchmarks.gpu_judge import JUDGES
+from benchmarks.own_group import last_answer
+
+from twinlens.executors.refuse import refuse_unsupported
 
 
 def answer(name: str) -> dict[str, Any]:
-    return recorded(name, Path(), 0.0)
+    return recorded(name, Path(), 0.0, nobody)
+
+
+def nobody(answer: dict[str, Any]) -> None: ...
 
 
 def test_a_dry_run_writes_a_folder_and_says_first_what_was_never_seen(
@@ -24,23 +50,28 @@ def test_a_dry_run_writes_a_folder_and_says_first_what_was_never_seen(
     assert printed.startswith(NEVER_SEEN)
     (folder,) = tmp_path.iterdir()
     result = json.loads((folder / "result.json").read_text())
-    assert [part["name"] for part in result["results"]] == list(BUDGET_S)
+    assert [part["name"] for part in result["results"]] == list(TIERS["one"])
     summary = (folder / "summary.md").read_text()
     assert "no device was asked" in summary
     assert "0 not as expected" in summary
-    unseen = [
-        part["name"] for part in result["results"] if any(line["verdict"] == "not seen" for line in part["lines"])
-    ]
-    assert unseen == ["second-gpu"], "a machine with one board cannot show what a second one does"
+    assert "0 not seen" in summary, "one board is enough for its tier"
+
+
+def test_the_tier_of_several_boards_covers_what_runs_on_them(tmp_path: Path) -> None:
+    assert main(["--dry-run", "--tier", "several", "--out", str(tmp_path)]) == 0
+    wanted = {"exchanges", "collectives", "parallel", "deepspeed", "watched", "replicas", "second-gpu"}
+    assert wanted <= set(TIERS["several"])
+    assert "server" in TIERS["one"]
 
 
 def test_every_check_can_be_asked_and_judged_within_twenty_five_minutes() -> None:
     assert set(ASKS) == set(JUDGES) == set(BUDGET_S)
-    assert sum(BUDGET_S.values()) <= TOTAL_S == 1500
+    assert sum(TIERS["one"].values()) < TOTAL_S == 1500, "starting and ending each takes time too"
+    assert sum(TIERS["several"].values()) < TOTAL_S
 
 
 def test_a_check_that_fails_is_not_seen_and_the_others_go_on(tmp_path: Path) -> None:
-    def ask(name: str, folder: Path, limit_s: float) -> dict[str, Any]:
+    def ask(name: str, folder: Path, limit_s: float, tell: Any) -> dict[str, Any]:
         if name == "tf32":
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
         return {"odd": 1} if name == "sustained" else answer(name)
@@ -60,7 +91,7 @@ def test_a_check_that_fails_is_not_seen_and_the_others_go_on(tmp_path: Path) -> 
 def test_no_check_is_given_more_than_its_own_time_or_what_is_left(tmp_path: Path) -> None:
     given: dict[str, float] = {}
 
-    def ask(name: str, folder: Path, limit_s: float) -> dict[str, Any]:
+    def ask(name: str, folder: Path, limit_s: float, tell: Any) -> dict[str, Any]:
         given[name] = limit_s
         return answer(name)
 
@@ -85,6 +116,22 @@ def test_no_check_is_given_more_than_its_own_time_or_what_is_left(tmp_path: Path
         ("memory", lambda a: a.update(is_out_of_memory=False), "too large an allocation is known"),
         ("vision", lambda a: a["runs"]["fp32"].update({"cudnn.conv": "tf32"}), "fp32: convolutions are set to ieee"),
         ("tests", lambda a: a.update(code=1), "`pytest -m gpu` passes"),
+        ("tests", lambda a: a.update(failed=["tests/a.py::test_b"]), "a test passes"),
+        ("tests", lambda a: a["skipped"].append("SKIPPED [1] tests/a.py: needs an NVIDIA GPU"), "none was skipped but"),
+        (
+            "server",
+            lambda a: a["facts"].update({"accelerator.uuid": ["GPU-a", "GPU-b"]}),
+            "it is charged with 1 boards",
+        ),
+        ("parallel", lambda a: a["runs"][0]["facts"].update({"accelerator.count": 1}), "ddp: the record counts every"),
+        ("parallel", lambda a: a["runs"][0]["metrics"].update(mean_power_w=390.0), "ddp: mean power of all boards"),
+        (
+            "replicas",
+            lambda a: [r.update(gpus="0") for r in a["two"]["replicas"]["replicas"]],
+            "each replica was given",
+        ),
+        ("exchanges", lambda a: a.update(rows=a["rows"][:1]), "exchanges of a gigabyte were timed"),
+        ("watched", lambda a: a["facts"].update({"accelerator.uuid": ["GPU-a"]}), "it is charged with 2 boards"),
     ],
 )
 def test_what_is_not_as_it_should_be_is_told(name: str, change: Any, expected: str) -> None:
@@ -97,3 +144,123 @@ def test_what_is_not_as_it_should_be_is_told(name: str, change: Any, expected: s
 def test_a_name_that_does_not_exist_is_told_with_those_that_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--dry-run", "--only", "tensor"]) == 2
     assert "there are machine, profiler" in capsys.readouterr().err
+
+
+HANGS = """
+import json, subprocess, sys, time
+grown = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+away = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+runs = json.loads(sys.argv[1])
+for count in range(1, len(runs) + 1):
+    print("ANSWER " + json.dumps({"runs": runs[:count], "pids": [grown.pid, away.pid]}), flush=True)
+time.sleep(600)
+"""
+
+
+def hanging(name: str) -> list[str]:
+    """A command that answers two of its three parts, starts two processes, one of which leaves its group, and hangs."""
+    return [sys.executable, "-c", HANGS, json.dumps(answer(name)["runs"][:2])]
+
+
+def test_a_check_that_hangs_is_ended_with_all_it_started_and_what_it_answered_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heard: list[int] = []
+
+    def ask(name: str, folder: Path, limit_s: float, tell: Any) -> dict[str, Any]:
+        def counted(said: dict[str, Any]) -> None:
+            heard.append(len(said["runs"]))
+            tell(said)
+
+        return last_answer(hanging(name), tmp_path, tmp_path / "log", 4.0, counted)
+
+    (result,) = check(["fp8-training"], ask, tmp_path)
+    assert heard == [1, 2], "each part is told when it is there"
+    kept = json.loads((tmp_path / "fp8-training.json").read_text())
+    assert kept["unfinished"] == "it took more than 4 s"
+    assert len(kept["runs"]) == 2
+    assert not any(map(psutil.pid_exists, kept["pids"])), "no orphan, in another session either"
+    assert [line.verdict for line in result.lines].count("as expected") > 3
+    assert result.lines[-1].verdict == "not seen"
+    assert exit_code([result]) == NOT_SEEN
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == len(set(printed)) == len(set(result.lines)), "each line once"
+
+
+def test_wrong_not_seen_and_well_have_codes_of_their_own(tmp_path: Path) -> None:
+    def ask(name: str, folder: Path, limit_s: float, tell: Any) -> dict[str, Any]:
+        return {"error": "it took more than 1 s"} if name == "vision" else answer(name)
+
+    assert exit_code(check(["memory"], ask, tmp_path)) == OK
+    assert exit_code(check(["memory", "vision"], ask, tmp_path)) == NOT_SEEN, "a pass of nothing is no pass"
+    wrong = check(["vision"], ask, tmp_path) + check(["tests"], lambda *_: answer("tests") | {"code": 1}, tmp_path)
+    assert exit_code(wrong) == WRONG
+    assert exit_code([]) == NOT_SEEN
+    assert len({OK, WRONG, NOT_SEEN, 2}) == 4
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from benchmarks.gpu_check import check, exit_code
+from benchmarks.own_group import last_answer
+
+from twinlens.executors.refuse import refuse_unsupported
+out = Path(sys.argv[1])
+def ask(name, folder, limit_s, tell):
+    def heard(said):
+        tell(said)
+        print("HEARD", flush=True)
+    return last_answer(sys.argv[2:], out, out / "log", 300.0, heard)
+sys.exit(exit_code(check(["fp8-training", "memory"], ask, out)))
+"""
+
+
+def test_ctrl_c_ends_the_check_writes_the_summary_and_is_no_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), *hanging("fp8-training")]
+    root = Path(__file__).parents[2]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root)
+    assert running.stdout is not None
+    for line in running.stdout:
+        if line == "HEARD\n":
+            break
+    os.kill(running.pid, signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert (running.returncode, said) == (NOT_SEEN, "")
+    assert not any(map(psutil.pid_exists, json.loads((tmp_path / "fp8-training.json").read_text())["pids"]))
+    assert json.loads((tmp_path / "memory.json").read_text()) == {"error": "it was interrupted"}
+    assert "it was interrupted" in (tmp_path / "summary.md").read_text()
+
+
+def test_a_check_that_crashes_keeps_what_it_answered_and_says_its_code(tmp_path: Path) -> None:
+    script = "print('ANSWER {\"part\": 1}'); raise SystemExit(7)"
+    found = last_answer([sys.executable, "-c", script], tmp_path, tmp_path / "log", 60.0, nobody)
+    assert found == {"part": 1, "unfinished": "it ended with code 7; see log"}
+    none = last_answer([sys.executable, "-c", "print(1)"], tmp_path, tmp_path / "log", 60.0, nobody)
+    assert none == {"error": "it gave no answer; see log"}
+
+
+@pytest.mark.parametrize("name", ["server", "replicas", "collectives", "parallel", "deepspeed"])
+def test_the_specs_that_are_asked_of_several_boards_are_specs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from twinlens.measurement import study as module
+
+    measured: list[Any] = []
+    monkeypatch.setattr(module, "measure_study", lambda study, folder: _kept(measured, study))
+    monkeypatch.setattr(gpu_several, "boards", lambda: 2)
+    monkeypatch.setattr(gpu_several, "_link", lambda: "NVLink")
+    monkeypatch.setattr(gpu_several, "HOSTS", Path(sys.executable))
+    monkeypatch.setattr(gpu_several, "said_of", lambda run: {"state": "finished"})
+    found = ASKS[name](tmp_path)
+    assert [found] if isinstance(found, dict) else list(found)
+    assert measured
+    for study in measured:
+        for spec in study.point_runs():
+            assert spec.device.kind == "cuda"
+            refuse_unsupported(spec)
+
+
+def _kept(measured: list[Any], study: Any) -> Any:
+    measured.append(study)
+    return SimpleNamespace(runs=[None])
