@@ -8,8 +8,11 @@ import shlex
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -68,6 +71,102 @@ def test_a_pack_that_is_whole_passes_and_says_that_it_is_not_signed(pack: Path) 
     assert "measured by  A. Person" in told.stdout
 
 
+def resigned(pack: Path, to: Path, change: Callable[[dict[str, bytes]], None]) -> Path:
+    """The pack with files changed by somebody who makes its checksums anew."""
+    with zipfile.ZipFile(pack) as old:
+        files = {name: old.read(name) for name in old.namelist() if not name.startswith("SHA256SUMS")}
+    change(files)
+    sums = "".join(f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
+    with zipfile.ZipFile(to, "w") as new:
+        for name, data in (files | {"SHA256SUMS": sums.encode()}).items():
+            new.writestr(name, data)
+    return to
+
+
+def named(files: dict[str, bytes], end: str) -> str:
+    return next(name for name in sorted(files) if name.endswith(end))
+
+
+def test_every_figure_of_a_pack_follows_from_its_rows(pack: Path) -> None:
+    found = {each.code: each.numbers for each in tl.verify(pack).findings}
+    with zipfile.ZipFile(pack) as file:
+        stated = sum(len(json.loads(file.read(name))["metrics"]) for name in file.namelist() if "figures" in name)
+    assert found["pack-figures-follow"]["follow"] == found["pack-figures-follow"]["figures"] > stated / 2 > 0
+    told = call("--verify", pack).stdout
+    assert f"{found['pack-figures-follow']['figures']} of" in told
+    assert "figures follow from the rows" in told
+
+
+def test_a_forged_figure_with_new_checksums_is_named_with_what_the_rows_say(pack: Path, tmp_path: Path) -> None:
+    def forge(files: dict[str, bytes]) -> None:
+        name = named(files, "/figures.json")
+        data = json.loads(files[name])
+        data["metrics"]["output_tokens_per_s"]["value"] = 999_999.0
+        files[name] = json.dumps(data).encode()
+
+    other = resigned(pack, tmp_path / "forged.zip", forge)
+    told = call("--verify", other)
+    assert told.exit_code == 1
+    assert "1 of " in told.stdout
+    assert "output_tokens_per_s is stated as 999999.0 and computed as" in " ".join(told.stdout.split())
+
+
+@pytest.mark.parametrize(("name", "old", "new"), [("show.txt", b"2/s", b"9/s"), ("report.html", b"2/s", b"9/s")])
+def test_a_forged_text_with_new_checksums_is_named(
+    pack: Path, tmp_path: Path, name: str, old: bytes, new: bytes
+) -> None:
+    def forge(files: dict[str, bytes]) -> None:
+        assert old in files[name]
+        files[name] = files[name].replace(old, new)
+
+    found = tl.verify(resigned(pack, tmp_path / "forged.zip", forge)).findings[0]
+    assert (found.code, found.numbers["names"]) == ("pack-texts-differ", [name])
+
+
+def test_rows_that_cannot_be_are_named(pack: Path, tmp_path: Path) -> None:
+    def forge(files: dict[str, bytes]) -> None:
+        name = named(files, "/requests.arrows")
+        rows = pa.ipc.open_stream(files[name]).read_all()
+        early, more = pc.add(rows["intended_ns"], -1_000_000), pc.add(rows["asked_tokens"], 1)
+        rows = rows.set_column(rows.column_names.index("sent_ns"), "sent_ns", early)
+        rows = rows.set_column(rows.column_names.index("output_tokens"), "output_tokens", more)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        files[name] = sink.getvalue().to_pybytes()
+        files.pop(f"{name}.crc32", None)
+
+    found = tl.verify(resigned(pack, tmp_path / "forged.zip", forge))
+    assert {"pack-figures-differ", "pack-implausible"} <= {each.code for each in found.findings}
+    impossible = {each.numbers["what"] for each in found.findings if each.code == "pack-implausible"}
+    assert impossible >= {"sent-before-due", "tokens-above-limit"}
+
+
+def test_damaged_rows_and_a_deep_record_in_a_pack_are_one_sentence(pack: Path, tmp_path: Path) -> None:
+    def cut(files: dict[str, bytes]) -> None:
+        name = named(files, "/requests.arrows")
+        files[name] = files[name][:-40]
+
+    def deepen(files: dict[str, bytes]) -> None:
+        files["evidence.json"] = b'{"runs":' + b"[" * 60_000
+        files[named(files, "/run.json")] = b'{"schema":' + b"[" * 60_000
+
+    for change in (cut, deepen):
+        told = call("--verify", resigned(pack, tmp_path / "spoilt.zip", change))
+        assert told.exit_code == 1
+        assert "cannot be computed again" in told.stdout
+
+
+def test_a_pack_of_an_edited_summary_holds_the_figures_of_its_rows(tmp_path: Path) -> None:
+    shutil.copytree(URL, tmp_path / "study")
+    run = find_runs(tmp_path / "study")[0].folder
+    (run / "summary.json").write_text('{"metrics": {"output_tokens_per_s": {"value": 999999}}}')
+    file = tl.evidence(tmp_path / "study", to=tmp_path / "e.zip")
+    with zipfile.ZipFile(file) as made:
+        assert b"999999}" not in b"".join(map(made.read, made.namelist()))
+    assert tl.verify(file).is_good
+
+
 def test_json_of_a_new_pack_says_where_it_is_and_its_checksum(tmp_path: Path) -> None:
     file = tmp_path / "new.zip"
     told = call(URL, "-o", file, "--json")
@@ -121,7 +220,8 @@ def test_a_signature_says_whose_it_is_and_a_changed_list_is_not_signed(tmp_path:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key], check=True)
     signers.write_text(f"me@lab {key.with_suffix('.pub').read_text()}")
     assert call(URL, "-o", file, "--key", key).exit_code == 0
-    assert [each.code for each in tl.verify(file).findings] == ["pack-signer-unknown", "pack-whole"]
+    codes = [each.code for each in tl.verify(file).findings]
+    assert codes == ["pack-signer-unknown", "pack-whole", "pack-figures-follow"]
     known = tl.verify(file, signers)
     assert (known.is_good, known.findings[1].code, known.findings[1].subject) == (True, "pack-signed", "me@lab")
     signers.write_text(f"other@lab ssh-ed25519 {'A' * 68}\n")

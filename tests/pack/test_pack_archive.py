@@ -83,3 +83,21 @@ def test_a_file_that_was_damaged_is_named_damaged(tmp_path: Path) -> None:
     path.write_bytes(data)
     with Archive(path) as file, pytest.raises(Damaged):
         list(file.pieces("a"))
+
+
+@pytest.mark.parametrize("front", [b"#!/bin/sh\nrm -rf x\n", b"\x7fELF"])
+def test_foreign_bytes_before_the_first_file_are_refused(tmp_path: Path, front: bytes) -> None:
+    path = tmp_path / "x.zip"
+    write_archive(path, {"a": b"1"})
+    path.write_bytes(front + path.read_bytes())
+    with pytest.raises(BadInput, match="foreign bytes stand before"):
+        Archive(path)
+
+
+def test_a_comment_behind_the_last_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    write_archive(path, {"a": b"1"})
+    with zipfile.ZipFile(path, "a") as file:
+        file.comment = b"anything"
+    with pytest.raises(BadInput, match="foreign bytes stand behind"):
+        Archive(path)

@@ -8,26 +8,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.compare import compared, pairs, ranked
+from twinlens.api.pack_texts import comparison_texts, texts_of
+from twinlens.api.recomputed import recomputed
 from twinlens.api.runs import material_of, read
-from twinlens.comparison.match import Pairs
 from twinlens.errors import BadInput
 from twinlens.executors.launch.options import is_secret
 from twinlens.pack.archive import write_archive
 from twinlens.pack.check import ABOUT, Checked, check_pack
 from twinlens.pack.contents import Author, Copies, copies_of, covered_members
+from twinlens.pack.figures import FIGURES
 from twinlens.pack.private import Cover, cover_of
 from twinlens.pack.signature import sign
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE, sha256_of_pieces, sums_text
 from twinlens.record.run import Run
-from twinlens.record.search import searches_of
 from twinlens.record.store import now_utc
-from twinlens.reporting.html.comparison_page import comparison_page
-from twinlens.reporting.screen.comparison import whole_screen
-from twinlens.reporting.screen.runs_table import runs_table
 from twinlens.reporting.text.evidence_readme import readme
-from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import Material
+from twinlens.stats.run_summary import to_json
+from twinlens.stats.summary.group import Summary
 from twinlens.version import __version__
 
 _SCHEMA = 1
@@ -58,10 +56,11 @@ def evidence(
     except OSError as error:
         raise BadInput(f"{error.filename} cannot be read: {error.strerror}", code=UNREADABLE) from None
     material = material_of(chosen)
-    texts = _texts(material) | _comparison(runs)
+    texts = texts_of(material) | comparison_texts(runs)
     about = _about(author, material, copies)
     texts["README.txt"] = readme(about, is_signed=key is not None, has_comparison="comparison.txt" in texts)
     texts[ABOUT] = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    texts |= {f"{copies.taken[run.folder.resolve()][0]}/{FIGURES}": _dumped(summary) for run, summary in material}
     members = copies.members | covered_members(texts, cover)
     sums = sums_text({each: sha256_of_pieces((data,)) for each, data in members.items()}).encode()
     signature = {} if key is None else {SIGNATURE: sign(sums, Path(key))}
@@ -70,11 +69,17 @@ def evidence(
 
 
 def verify(path: str | Path, signers: str | Path | None = None) -> Checked:
-    """Check a pack without unpacking it: every checksum, and the signature on them, each change by name.
+    """Check a pack: every checksum, the signature on them, and every figure and text, computed again from its rows.
 
     `signers`: ssh's file of allowed signers, which says whose a key is. Raises BadInput (TL240, TL241).
     """
-    return check_pack(Path(path), None if signers is None else Path(signers))
+    found = check_pack(Path(path), None if signers is None else Path(signers))
+    return found.with_findings(recomputed(Path(path), found.about)) if found.is_good else found
+
+
+def _dumped(summary: Summary) -> str:
+    """Every figure of a run, of its rows, whatever summary.json says."""
+    return json.dumps({"twinlens": __version__} | to_json(summary), indent=1, ensure_ascii=False) + "\n"
 
 
 def _runs(given: Sequence[str | Path | Run | Iterable[Run]]) -> tuple[Run, ...]:
@@ -91,32 +96,6 @@ def _cover(environment: Mapping[str, str]) -> Cover:
     """Cover of this user's home folder, and of every secret that the environment holds."""
     secrets = (value for name, value in environment.items() if is_secret(name))
     return cover_of(str(Path.home()), secrets)
-
-
-def _texts(material: Sequence[Material]) -> dict[str, str]:
-    """The report, and every figure of all runs together and of each alone."""
-    from twinlens.api.diagnose import diagnoser
-    from twinlens.reporting.html.render import render  # charts are heavy, and no other verb draws them
-    from twinlens.reporting.view import view
-
-    searches = searches_of([run for run, _ in material])
-    alone = [plain(runs_table([each], (), whole=True)) for each in material] if len(material) > 1 else []
-    shown = [plain(runs_table(material, searches, whole=True)), *alone]
-    return {
-        "report.html": render(view(material, None, searches), diagnoser(material)),
-        "show.txt": "\n\n".join(shown) + "\n",
-    }
-
-
-def _comparison(given: Sequence[str | Path | Run | Iterable[Run]]) -> dict[str, str]:
-    """The comparison of what was given, as text and as a page; nothing where there are no two points."""
-    try:
-        found: Pairs = pairs(*given)
-    except BadInput:
-        return {}  # one point, or nothing that has a counterpart
-    comparisons, alone = compared(found), [side.name for side in found.alone]
-    text = plain(whole_screen(comparisons, alone, ranked(found)))
-    return {"comparison.txt": text + "\n", "comparison.html": comparison_page(comparisons, alone)}
 
 
 def _about(author: Author, material: Sequence[Material], copies: Copies) -> dict[str, Any]:

@@ -106,6 +106,10 @@ class Archive:
         entries = self._zip.infolist()
         if len(entries) > MOST_FILES:
             raise self._refusal(f"it has {len(entries):,} files, and {MOST_FILES:,} is the limit")
+        if all(entry.header_offset for entry in entries) and entries:
+            raise self._refusal("foreign bytes stand before its first file")
+        if self._zip.comment:
+            raise self._refusal("foreign bytes stand behind its last file")
         names: dict[str, None] = {}
         for entry in entries:
             name = entry.filename

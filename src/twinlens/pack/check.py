@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from twinlens.system.document import json_of
 
 ABOUT = "evidence.json"
 _MOST_NAMES = 20
+_ORDER = ("disqualifies", "warns", "notes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class Checked:
         """Whether a good signature stands on it."""
         return any(each.code in ("pack-signed", "pack-signer-unknown") for each in self.findings)
 
+    def with_findings(self, more: Iterable[Finding]) -> Checked:
+        """The same with more findings, worst first."""
+        findings = sorted((*self.findings, *more), key=lambda each: _ORDER.index(each.severity))
+        return Checked(tuple(findings), self.about)
+
     def to_json(self) -> dict[str, Any]:
         return {"good": self.is_good, "findings": [each.to_json() for each in self.findings], "about": dict(self.about)}
 
@@ -57,9 +63,7 @@ def check_pack(path: Path, signers: Path | None = None) -> Checked:
         signature = archive.text(SIGNATURE) if SIGNATURE in archive.names else None
         whole = found.get(ABOUT) is not None and found.get(ABOUT) == wanted.get(ABOUT)
         about = _about(archive) if whole else {}
-    findings = (*_compared(wanted, found), *_signature(text, signature, signers))
-    order = ("disqualifies", "warns", "notes")
-    return Checked(tuple(sorted(findings, key=lambda each: order.index(each.severity))), about)
+    return Checked((), about).with_findings((*_compared(wanted, found), *_signature(text, signature, signers)))
 
 
 def _hash(archive: Archive, name: str) -> str | None:

@@ -16,7 +16,7 @@ from twinlens.record.trust.checksum import MARKS, marks_text
 from twinlens.system.document import json_of
 
 OF_RUN = (
-    "run.json", "summary.json", "steps.arrows", "requests.arrows", "exchanges.arrows", "telemetry.arrows",
+    "run.json", "steps.arrows", "requests.arrows", "exchanges.arrows", "telemetry.arrows",
     "server.arrows", "schedule.arrow", "instrument.json", "falsifier.json",
 )  # fmt: skip
 OF_STUDY = ("study.json", "spec.toml", "paired.json", "search.json")

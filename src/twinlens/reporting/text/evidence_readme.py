@@ -30,7 +30,7 @@ What is in it
   runs/            the run folders: what was asked (study.json, spec.toml), what ran (run.json), every step or
                    request and the telemetry (*.arrows, with a checksum of each batch)
   report.html      the report: open it in a browser; it fetches nothing
-  show.txt         every figure of every run, and how it was computed
+  show.txt         every figure of every run, and how it was computed (in each run folder: figures.json)
 {comparison}  evidence.json    who, when, on what, and for each folder the SHA-256 of every file as it lay
                    there, also of those that are not in the pack (logs, weights)
   SHA256SUMS       the SHA-256 of every file of this pack

@@ -61,6 +61,46 @@ def _signature_wrong(finding: Finding) -> str:
     return "The signature is not one of these checksums."
 
 
+def _figures_follow(finding: Finding) -> str:
+    follow, figures = numbers(finding, "follow", "figures")
+    return f"{follow} of {figures} figures follow from the rows."
+
+
+def _figures_differ(finding: Finding) -> str:
+    follow, figures, names = numbers(finding, "follow", "figures", "names")
+    made_by = finding.numbers.get("made_by")
+    by = f" The pack was made by twinlens {clean(made_by, 40)}: check it with that version, too." if made_by else ""
+    shown = "; ".join(clean_end(name, 140) for name in names[:_MOST])
+    return f"{figures - follow} of {figures} figures do not follow from the rows: {shown}.{by}"
+
+
+def _texts_differ(finding: Finding) -> str:
+    count, names = _names(finding)
+    return f"{count} not those that the rows give: {names}."
+
+
+def _texts_unchecked(finding: Finding) -> str:
+    made_by = clean(str(number(finding, "made_by")), 40)
+    return f"Tables and report were made by twinlens {made_by} and are not compared with the rows; the figures are."
+
+
+def _unreadable(finding: Finding) -> str:
+    return f"Its figures cannot be computed again: {clean(str(number(finding, 'why')), 400)}."
+
+
+def _implausible(finding: Finding) -> str:
+    each, what = finding.numbers, number(finding, "what")
+    known = {
+        "tokens-above-limit": "{count} of {rows} answers have more tokens than were asked for",
+        "sent-before-due": "{count} of {rows} requests were sent before they were due",
+        "ended-before-sent": "{count} of {rows} answers ended before their requests were sent",
+        "tokens-before-sent": "{count} of {rows} answers began before their requests were sent",
+        "longer-than-the-run": "its rows last {rows_s:.1f} s, and the run {run_s:.0f} s",
+        "above-ceiling": "{metric} is {share:.2f} of what its machine was measured to sustain",
+    }
+    return f"{clean_end(finding.subject, 70)} cannot be: {known[str(what)].format(**each)}."
+
+
 SENTENCES: dict[str, Any] = {
     "pack-changed": _changed,
     "pack-missing": _missing,
@@ -70,4 +110,10 @@ SENTENCES: dict[str, Any] = {
     "pack-signer-unknown": _signer_unknown,
     "pack-unsigned": _unsigned,
     "pack-signature-wrong": _signature_wrong,
+    "pack-figures-follow": _figures_follow,
+    "pack-figures-differ": _figures_differ,
+    "pack-texts-differ": _texts_differ,
+    "pack-texts-unchecked": _texts_unchecked,
+    "pack-unreadable": _unreadable,
+    "pack-implausible": _implausible,
 }

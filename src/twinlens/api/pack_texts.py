@@ -1,0 +1,43 @@
+"""The texts of a pack: tables, report and comparison, all of them made of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from twinlens.api.compare import compared, pairs, ranked
+from twinlens.comparison.match import Pairs
+from twinlens.errors import BadInput
+from twinlens.record.run import Run
+from twinlens.record.search import searches_of
+from twinlens.reporting.html.comparison_page import comparison_page
+from twinlens.reporting.screen.comparison import whole_screen
+from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.text.table import plain
+from twinlens.reporting.view import Material
+
+
+def texts_of(material: Sequence[Material]) -> dict[str, str]:
+    """The report, and every figure of all runs together and of each alone."""
+    from twinlens.api.diagnose import diagnoser
+    from twinlens.reporting.html.render import render  # charts are heavy, and no other verb draws them
+    from twinlens.reporting.view import view
+
+    searches = searches_of([run for run, _ in material])
+    alone = [plain(runs_table([each], (), whole=True)) for each in material] if len(material) > 1 else []
+    shown = [plain(runs_table(material, searches, whole=True)), *alone]
+    return {
+        "report.html": render(view(material, None, searches), diagnoser(material)),
+        "show.txt": "\n\n".join(shown) + "\n",
+    }
+
+
+def comparison_texts(given: Sequence[str | Path | Run | Iterable[Run]]) -> dict[str, str]:
+    """The comparison of what was given, as text and as a page; nothing where there are no two points."""
+    try:
+        found: Pairs = pairs(*given)
+    except BadInput:
+        return {}  # one point, or nothing that has a counterpart
+    comparisons, alone = compared(found), [side.name for side in found.alone]
+    text = plain(whole_screen(comparisons, alone, ranked(found)))
+    return {"comparison.txt": text + "\n", "comparison.html": comparison_page(comparisons, alone)}

@@ -1,0 +1,43 @@
+"""Run folders of a pack in a folder of their own, for as long as their figures are computed again."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from twinlens.errors import BadInput
+from twinlens.pack.archive import Archive, Damaged
+from twinlens.pack.figures import FIGURES
+from twinlens.pack.run_folder import OF_RUN, OF_STUDY
+from twinlens.pack.sums import UNREADABLE
+from twinlens.record.trust.checksum import MARKS
+
+_ROOT = "runs/"
+_MOST_BYTES = 4 * 1024**3
+
+
+@contextlib.contextmanager
+def unpacked(path: Path) -> Iterator[Path]:
+    """A folder with the records and rows of a pack, and nothing else of it; gone afterwards. Raises BadInput."""
+    with tempfile.TemporaryDirectory(prefix="twinlens-pack-") as place, Archive(path) as archive:
+        left = _MOST_BYTES
+        for name in archive.names:
+            file = name.rpartition("/")[2]
+            if not name.startswith(_ROOT) or file.removesuffix(MARKS) not in (*OF_RUN, *OF_STUDY, FIGURES):
+                continue
+            to = Path(place) / name  # every name of an archive is relative and leads nowhere else
+            to.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with to.open("xb") as out:
+                    for piece in archive.pieces(name):
+                        left -= len(piece)
+                        if left < 0:
+                            raise BadInput(
+                                f"the runs of {path} are larger than 4 GiB: unpack it, and `show` them", code=UNREADABLE
+                            )
+                        out.write(piece)
+            except (Damaged, OSError) as error:
+                raise BadInput(f"{name} of {path} cannot be unpacked: {error}", code=UNREADABLE) from None
+        yield Path(place)
