@@ -78,6 +78,37 @@ def test_means_of_the_server_that_are_a_little_too_long_are_cut_back_in_proporti
     assert is_whole(found)
 
 
+def test_under_overload_the_queue_is_the_queue_and_no_transport_is_invented() -> None:
+    """A server of ten requests a second is offered twenty: 5 ms of prefill, 1 ms of network, and a queue that grows.
+
+    Its page says the mean queue of the requests that left it while it was read; those sent meanwhile waited longer.
+    """
+    sent = [50 * place for place in range(400)]
+    started = [100 * place for place in range(400)]  # when the engine takes it up
+    rows = [
+        row(at, (start + 6, start + 60), sent_ms=at, end_ms=start + 61) for at, start in zip(sent, started, strict=True)
+    ]
+    requests = columns(rows)
+    begin, end = 5_000, 20_000
+    left = [start - at for at, start in zip(sent, started, strict=True) if begin <= start <= end]
+    metrics = told(server_queue_s_mean=sum(left) / len(left) / 1e3, server_prefill_s_mean=0.005)
+    window = np.array([place for place, at in enumerate(sent) if begin <= at <= end])
+    before = of_served(requests, window, metrics)
+    assert before.share("transport") > 0.3, "without the times of the readings the rest was called transport"
+    found = of_served(requests, window, metrics, (begin * 1e6, end * 1e6))
+    assert found.share("transport") < 0.01
+    assert found.share("queue") > 0.95
+    assert is_whole(found)
+
+
+def test_where_the_queue_stays_as_it_is_transport_is_what_the_server_does_not_say() -> None:
+    rows = [row(at, (at + 50, at + 100), sent_ms=at) for at in range(0, 10_000, 100)]
+    metrics = told(server_queue_s_mean=0.02, server_prefill_s_mean=0.01)
+    found = of_served(columns(rows), np.arange(20, 80), metrics, (2e9, 8e9))
+    assert found.parts["transport"] == pytest.approx(0.02)
+    assert found.parts["queue"] == pytest.approx(0.02)
+
+
 def test_a_server_that_says_its_prefill_alone_leaves_queue_and_transport_unattributed() -> None:
     found = of_served(columns([row(0, (50, 100))]), np.arange(1), told(server_prefill_s_mean=0.03))
     assert (found.share("prefill"), found.share("unattributed")) == pytest.approx((0.3, 0.2))

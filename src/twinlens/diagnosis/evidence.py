@@ -188,7 +188,8 @@ def _served(run: Run, summary: Summary) -> Read:
     own = run.requests.own_time()
     order = np.argsort(own.intended_ns, kind="stable")
     rows = order[summary.verdict.begin_row : summary.verdict.end_row]
-    partition = of_served(own, rows, summary.metrics)
+    read_ns = summary.verdict.begin_s * 1e9, summary.verdict.end_s * 1e9
+    partition = of_served(own, rows, summary.metrics, read_ns)
     phases, together = served_phases(own, rows, summary.metrics, shape_of(run), run.spec.precision, run.facts)
     efficiency = summary.metrics.get("batching_efficiency")
     batch = None if together is None else max(1, round(together))

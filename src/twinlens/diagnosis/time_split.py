@@ -52,11 +52,18 @@ def of_lockstep(requests: Requests, rows: np.ndarray) -> Partition:
     return partition_of("request", total, spent, len(good))
 
 
-def of_served(requests: Requests, rows: np.ndarray, metrics: Mapping[str, Estimate]) -> Partition:
+def of_served(
+    requests: Requests,
+    rows: np.ndarray,
+    metrics: Mapping[str, Estimate],
+    read_ns: tuple[float, float] | None = None,
+) -> Partition:
     """From requests under load. Between sending and the first token only the server knows what it did.
 
     Its mean time in queue and in prefill are taken from its own metrics; what both leave there is "transport" (network,
-    HTTP, tokenising). What it does not say of that stretch is unattributed.
+    HTTP, tokenising). What it does not say of that stretch is unattributed. `read_ns`: the first and the last reading
+    of its page. Its means are of the requests that left its queue, or ended, between them: under overload these waited
+    less than the ones that `rows` sent meanwhile, and what they waited less is no transport.
     """
     good = rows[requests.ok[rows]]
     first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
@@ -68,19 +75,36 @@ def of_served(requests: Requests, rows: np.ndarray, metrics: Mapping[str, Estima
     before["before-sending"] = _sum(sent - released)
     waited = _sum(first - sent)
     total = _sum(requests.end_ns[good] - intended)
-    spent = before | _of_server(waited, len(good), metrics) | {
+    others = _others_waited_s(requests, read_ns) if read_ns else ()
+    spent = before | _of_server(waited, len(good), metrics, others) | {
         "decode": _sum(last - first),
         "after-last-token": _sum(requests.end_ns[good] - last),
     }  # fmt: skip
     return partition_of("request", total, spent, len(good))
 
 
-def _of_server(waited_s: float, count: int, metrics: Mapping[str, Estimate]) -> dict[str, float]:
+def _others_waited_s(requests: Requests, read_ns: tuple[float, float]) -> tuple[float, ...]:
+    """Mean time from sending to the first token of the requests that had it, and of those that ended, meanwhile."""
+    first, end, begin = requests.first_chunk_ns(), requests.end_ns, read_ns[0]
+    good = requests.ok & ~np.isnan(first)
+    of_each = [good & (moment >= begin) & (moment <= read_ns[1]) for moment in (first, end)]
+    return tuple(float(np.mean((first - requests.sent_ns)[mine])) / _NS for mine in of_each if mine.any())
+
+
+def _of_server(
+    waited_s: float, count: int, metrics: Mapping[str, Estimate], others_s: tuple[float, ...] = ()
+) -> dict[str, float]:
     """Queue, prefill and transport of what passed before the first token: those that the server says, and transport
-    where it says both of the others. Its means are of slightly other requests than the rows (those between two readings
-    of its page), so what is up to a tenth too much is cut back in proportion; beyond that nothing is taken from it."""
+    where it says both of the others. `others_s`: mean waits of the requests that its means may be of; transport is the
+    least that any of them leaves, and what the rows waited longer than these is queue. What the server says up to a
+    tenth too much is cut back in proportion; beyond that nothing is taken from it."""
     means = {part: metrics[name].value if name in metrics else None for part, name in _TOLD.items()}
     told = {part: value * count for part, value in means.items() if value is not None}
+    if others_s and len(told) == len(_TOLD):
+        said_s = sum(told.values()) / count
+        transport = max(0.0, min(waited_s / count, *others_s) - said_s) * count
+        longer = waited_s - sum(told.values()) - transport
+        told["queue"] += max(0.0, longer)
     left = waited_s - sum(told.values())
     if left < 0:
         fits = sum(told.values()) <= waited_s * (1 + _OF_OTHER_REQUESTS)
