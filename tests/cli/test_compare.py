@@ -285,3 +285,12 @@ def test_a_history_goes_on_over_an_update_of_the_machine_and_names_it(tmp_path: 
     (found,) = tl.history(tmp_path)
     assert len(found.entries) == 2
     assert {"host.kernel", "host.container_digest"} <= {edit.difference.field for edit in found.quiet}
+
+
+def test_a_folder_of_each_lens_is_a_table_of_both() -> None:
+    paired = RESULTS / "2026-11-22-neighbour-epyc-2core"
+    folders = [next(paired.glob(f"*demo-{lens}*")) for lens in ("training", "inference")]
+    told = call("--table", "lenses", *folders)
+    assert told.exit_code == 0, told.stderr
+    line = next(line for line in told.stdout.splitlines() if line.startswith("bf16 against fp32"))
+    assert line.count("×") >= 2

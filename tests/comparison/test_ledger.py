@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from twinlens.comparison.ledger import Prices, ledger
 from twinlens.comparison.side import Side
 from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
+from twinlens.record.finding import Finding
 from twinlens.reporting.screen.ledger import ledger_screen
 from twinlens.reporting.text.table import plain
+from twinlens.stats.metrics.fidelity import Gate
 
 
 def step(name: str, rate: float, *asked: str, **parts: Any) -> Side:
@@ -50,6 +53,20 @@ def test_each_step_has_what_changed_its_ratio_and_what_it_repays() -> None:
     assert text.startswith("All steps together: 4.00× (3.")
     assert text.count("\n") <= 24
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_a_step_that_fails_its_fidelity_gate_counts_in_no_total() -> None:
+    broken = step("int8", 40, "point.precision=int8-weight")
+    gate = Gate(False, (Finding("fidelity-failed", "disqualifies"),), {})
+    runs = tuple(replace(run, gate=gate) for run in broken.group.runs)
+    failing = replace(broken, group=replace(broken.group, runs=runs))
+    found = ledger([step("fp32", 10), step("bf16", 20, "point.precision=bf16"), failing])
+    assert [each.fails_fidelity for each in found.steps] == [False, False, True]
+    assert found.last is found.steps[1]
+    text = " ".join(plain(ledger_screen(found)).split())
+    assert text.startswith("All steps together: 2.00× (")
+    assert "Step 2 fails its fidelity gate and counts in no total." in text
+    assert [each["fails_fidelity"] for each in found.to_json()["steps"]] == [False, False, True]
 
 
 def test_the_bounds_of_a_cost_come_from_the_interval_of_the_rate() -> None:

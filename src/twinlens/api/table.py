@@ -10,6 +10,7 @@ from typing import Any
 from twinlens.api.compare import compared, pairs, sides
 from twinlens.api.runs import summary
 from twinlens.comparison.lenses import LensRow, lens_rows
+from twinlens.comparison.match import Pairs, pairs_of
 from twinlens.comparison.runtime_share import RuntimeShares, runtime_shares
 from twinlens.comparison.side import Side, rates_of
 from twinlens.comparison.switches import SwitchRow, switch_rows
@@ -74,7 +75,12 @@ def table(kind: str, *runs: Runs) -> Table:
             raise BadInput("no two points here differ in a switch of a launched server", code="TL225")
         return Table(kind, switches=found_rows)
     found = pairs(*runs)
+    if all(a.lens != b.lens for a, b in found.pairs):  # a folder of each lens: its changes are inside it
+        each_within = [pairs_of([sides(one, False)]) for one in runs]
+        found = Pairs(tuple(pair for one in each_within for pair in one.pairs))
     rows = lens_rows(compared(found))
+    if not rows:
+        raise BadInput("no two points of one lens and model are here, so there is no change to show", code="TL225")
     return Table(kind, rows, tuple(_fits([side for pair in found.pairs for side in pair])))
 
 

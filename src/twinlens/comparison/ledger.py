@@ -58,6 +58,11 @@ class Step:
     baseline: Comparison | None
     repays: Estimate
 
+    @property
+    def fails_fidelity(self) -> bool:
+        """Whether a run of it failed its fidelity gate: what it gained is of another product."""
+        return any(run.gate is not None and not run.gate.go for run in self.side.group.runs)
+
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
         against = {"before": self.before, "baseline": self.baseline}
@@ -65,6 +70,7 @@ class Step:
             "name": self.side.name,
             "runs": [run.id for run in self.side.runs],
             "ranked": self.side.group.ranked,
+            "fails_fidelity": self.fails_fidelity,
             "figures": {name: estimate.to_json() for name, estimate in self.figures.items()},
             "repays_per_month": self.repays.to_json(),
         } | {name: each.to_json() if each else None for name, each in against.items()}
@@ -78,6 +84,11 @@ class Ledger:
     metrics: Mapping[str, str]
     workload: str
     prices: Prices
+
+    @property
+    def last(self) -> Step:
+        """The last step that did not fail its fidelity gate: what all steps together come to."""
+        return next((step for step in reversed(self.steps) if not step.fails_fidelity), self.steps[0])
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""

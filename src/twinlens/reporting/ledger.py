@@ -103,12 +103,24 @@ def _ratio(against: Comparison | None) -> tuple[str, str]:
 
 def in_all_words(ledger: Ledger) -> str:
     """The effect of all steps together: "all steps together: output tokens/s: B is 3.8× A"."""
-    effect = first_effect(ledger.steps[-1].baseline) if ledger.steps[-1].baseline else None
+    last = ledger.last
+    left_out = [str(place) for place, step in enumerate(ledger.steps) if step.fails_fidelity]
+    words = _together(last, "last" if last is ledger.steps[-1] else "last faithful")
+    if not left_out:
+        return words
+    which = (
+        f"Step {left_out[0]} fails its" if len(left_out) == 1 else f"Steps {display.join_names(left_out)} fail their"
+    )
+    return f"{words} {which} fidelity gate and count{'s' if len(left_out) == 1 else ''} in no total."
+
+
+def _together(last: Step, which: str) -> str:
+    effect = first_effect(last.baseline) if last.baseline else None
     if effect is None or effect.ratio.value is None:
-        return "The last step has no ratio to the baseline."
+        return f"The {which} step has no ratio to the baseline."
     bounds = display.factor_bounds(effect.ratio)
     size = f"{display.factor(effect.ratio)} ({bounds or 'no interval'})"
     if effect.apart:
         return f"All steps together: {size} the {label_of(effect.metric)} of the baseline."
     metric = label_of(effect.metric)
-    return f"All steps together: the last step cannot be told apart from the baseline in {metric} ({size})."
+    return f"All steps together: the {which} step cannot be told apart from the baseline in {metric} ({size})."
