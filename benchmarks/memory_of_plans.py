@@ -12,20 +12,22 @@ import argparse
 import csv
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
+from twinlens.api.plan.asked import subject_of
 from twinlens.planning.fit.serving import Serving, serving_parts
-from twinlens.planning.fit.training import FUSED_SHARE, GROUP_BYTES, RUNTIME_BYTES
-from twinlens.planning.fit.training_answer import MEMORY_SHARE
+from twinlens.planning.fit.training import Training
+from twinlens.planning.fit.training_answer import Ways, placed
 from twinlens.planning.subject import Subject
+from twinlens.spec.catalogue import shipped
+from twinlens.spec.device import load_device
 from twinlens.spec.model.config import shape_from_config
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.layout import LAYOUTS
 from twinlens.theory.megatron import megatron_bytes, megatron_state_bytes
 from twinlens.theory.parameter import parameters
-from twinlens.theory.sharding import Split, sharded_memory
 
 GIB = 2.0**30
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "memory-of-plans.md"
@@ -64,11 +66,7 @@ _MEGATRON = {
     "megatron-22B": (6144, 64, 48, 4, 8, 1, 1), "turing-530B": (20480, 128, 105, 1, 8, 35, 3),
     "megatron-1T": (25600, 160, 128, 1, 8, 64, 1),
 }  # fmt: skip
-_MPT = {
-    "125m": (768, 12, 12), "350m": (1024, 16, 24), "760m": (1536, 12, 24), "1b": (2048, 16, 24), "3b": (2560, 20, 32),
-    "7b": (4096, 32, 32), "13b": (5120, 40, 40), "30b": (7168, 56, 48), "70b": (8192, 64, 80),
-}  # fmt: skip
-_BOARDS = {"A100-SXM-40GB": 39.6 * GIB, "A100-SXM-80GB": 80 * GIB, "H100-SXM-80GB": 79.65 * GIB}
+FITTED, TWICE = "largest batch that fit", "twice the largest batch"
 
 
 def cases(folder: Path) -> list[Case]:
@@ -135,27 +133,27 @@ def _mlperf(folder: Path) -> Iterator[Case]:
 
 
 def _witnesses(folder: Path) -> Iterator[Case]:
-    """Runs with the largest microbatch that fit, all with a fused cross-entropy: what is told, over what is usable."""
+    """Runs with the largest microbatch that fit, all with a fused cross-entropy: what `plan fit` tells, over what is
+    usable; and of twice that microbatch, which did not fit where the global batch would have allowed it."""
     for row in _rows(folder, "llm_foundry_mpt_train.csv"):
         if row["metric"] != "mfu":
             continue
         if "offload=True" in row["parallelism"]:
-            yield Case(
-                "llm-foundry",
-                row["model"],
-                "largest batch that fit",
-                None,
-                reason="offloading to the host is not planned",
-            )
+            why = "offloading to the host is not planned"
+            yield Case("llm-foundry", row["model"], FITTED, None, reason=why)
             continue
-        shape = gpt(*_MPT[row["model"].removeprefix("MPT-")], vocab=50368)
-        recompute = "full" if "ckpt=True" in row["parallelism"] else "none"
-        batch = int(row["batch_or_concurrency"].rpartition("MBS")[2])
-        split = Split(data=int(row["n_gpus"]), zero=3)
-        found = sharded_memory(shape, LAYOUTS["16-bit-autocast"], split, batch, int(row["input_len"]), recompute)
-        told = float(found.total_bytes) - (1 - FUSED_SHARE) * float(found.logits_bytes) + RUNTIME_BYTES + GROUP_BYTES
-        room = MEMORY_SHARE * _BOARDS[row["hardware"]]
-        yield Case("llm-foundry", row["model"], "largest batch that fit", told / room - 1, "what is usable")
+        whole, batch = (int(word[3:]) for word in row["batch_or_concurrency"].split())
+        devices = int(row["n_gpus"])
+        plan = Training(
+            subject_of(row["model"].lower(), shipped()), layout="16-bit-autocast", context=int(row["input_len"]),
+            batch=batch, recompute="full" if "ckpt=True" in row["parallelism"] else "none", loss="fused",
+        )  # fmt: skip
+        board, ways = load_device(row["hardware"].lower()), Ways(zero=2 if "GRAD_OP" in row["parallelism"] else 3)
+        for what, asked in ((FITTED, plan), (TWICE, replace(plan, batch=2 * batch))):
+            if what == FITTED or whole >= 2 * batch * devices:
+                found = placed(asked, board, devices, ways)
+                error = found.needed.number / found.usable.number - 1
+                yield Case("llm-foundry", row["model"], what, error, "what is usable")
 
 
 def gpt(hidden: int, heads: int, layers: int, vocab: int) -> DecoderShape:
@@ -186,10 +184,11 @@ def page(found: list[Case]) -> str:
     for (rows, what, of), errors in groups.items():
         worst = max(errors, key=abs)
         lines.append(f"| {rows} | {what} | {of} | {len(errors)} | {median(errors):+.1%} | {worst:+.1%} |")
-    fits = [case.error for case in found if case.what == "largest batch that fit" and case.error is not None]
-    if fits:
-        told = sum(error <= 0 for error in fits)
-        lines += ["", f"Of {len(fits)} runs with the largest microbatch that fit, {told} are told to fit."]
+    for what, words in ((FITTED, "runs with the largest microbatch that fit"),
+                        (TWICE, "such runs at twice that microbatch, where the batch allowed it")):  # fmt: skip
+        told = [case.error <= 0 for case in found if case.what == what and case.error is not None]
+        if told:
+            lines += ["", f"Of {len(told)} {words}, {sum(told)} are told to fit."]
     if any(case.source == "Megatron" for case in found):
         lines += [
             "",

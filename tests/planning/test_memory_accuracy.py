@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.memory_of_plans import PAGE, cases, page
+from benchmarks.memory_of_plans import FITTED, PAGE, TWICE, cases, page
 
 from twinlens.planning.fit.placement import MEMORY_ERROR
 
@@ -46,10 +46,20 @@ def test_what_megatron_takes_is_told_within_three_percent() -> None:
 
 
 def test_what_was_trained_with_the_largest_batch_that_fit_is_told_to_fit() -> None:
-    shares = [case.error for case in CASES if case.what == "largest batch that fit" and case.error is not None]
+    """By `plan fit` itself, on the catalogue's models and boards; norms without a bias were taken for RMSNorm, whose
+    copies in fp32 made activations up to a fifth too much: 21 of 107 were told not to fit."""
+    shares = [case.error for case in CASES if case.what == FITTED and case.error is not None]
     assert len(shares) >= 100
     assert max(shares) <= 0
     assert max(shares) > -0.1, "and the fullest nearly fills the memory"
+
+
+def test_twice_the_largest_batch_that_fit_is_told_not_to_fit_in_most_runs() -> None:
+    """What is told to fit and did not is what an allocator's fragments and unsharded gradients take besides."""
+    shares = [case.error for case in CASES if case.what == TWICE and case.error is not None]
+    wrong = [error for error in shares if error <= 0]
+    assert len(shares) >= 60
+    assert len(wrong) <= 0.25 * len(shares)
 
 
 def test_the_published_table_is_what_the_rows_give() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import twinlens as tl
@@ -107,3 +110,38 @@ def test_each_model_beside_another_is_checked() -> None:
         tl.plan.fit("8B", beside="qwen3-8", device="H100")
     with pytest.raises(BadInput, match="no option of training"):
         tl.plan.fit("8B", beside="qwen3-8b", train="full", device="H100")
+
+
+def test_the_image_tower_of_a_model_that_sees_is_among_its_weights(tmp_path: Path) -> None:
+    """Qwen2.5-VL-7B: 676.6 M parameters of encoder and projector in 16 bits, 1.353 GB, which were left out."""
+    text = {
+        "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
+        "num_attention_heads": 28, "num_key_value_heads": 4, "max_position_embeddings": 128000,
+    }  # fmt: skip
+    sees = {
+        "depth": 32, "hidden_size": 1280, "intermediate_size": 3420, "num_heads": 16, "out_hidden_size": 3584,
+        "patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2, "window_size": 112,
+        "fullatt_block_indexes": [7, 15, 23, 31],
+    }  # fmt: skip
+    blind, whole, unread = tmp_path / "blind.json", tmp_path / "sees.json", tmp_path / "unread.json"
+    config = {"model_type": "qwen2_5_vl", "tie_word_embeddings": False, **text}
+    blind.write_text(json.dumps(config))
+    whole.write_text(json.dumps(config | {"vision_config": sees}))
+    unread.write_text(json.dumps(config | {"vision_config": {"depth": 32}}))
+    found = [tl.plan.fit(str(file), device="H100") for file in (blind, whole, unread)]
+    weights = [next(float(part.value or 0) for part in each.answer.asked.parts if part.name == "weights")
+               for each in found if each.answer.asked]  # fmt: skip
+    assert weights[1] - weights[0] == pytest.approx(2 * 676.6e6, rel=1e-4)
+    assert weights[2] == weights[0]
+    assert "tower-unknown" in [note.subject for note in found[2].answer.assumptions()]
+    assert "the image tower of qwen2_5_vl takes no memory" in " ".join(str(found[2]).split())
+
+
+def test_mistral_7b_is_the_one_that_people_mean() -> None:
+    """v0.2 and later see all tokens: at 32K the cache is 8 times that of v0.1, whose window is 4,096."""
+    caches = [
+        next(float(part.value or 0) for part in asked.parts if part.name == "kv")
+        for name in ("mistral-7b", "mistral-7b-v0.1")
+        if (asked := tl.plan.fit(name, device="H100", context=32768).answer.asked)
+    ]
+    assert caches[0] == 8 * caches[1]

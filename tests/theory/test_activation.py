@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from twinlens.spec.model.reference import load_model, shape_from_config
+from twinlens.spec.model.reference import DecoderShape, load_model, shape_from_config
 from twinlens.theory.activation import Attention, activation_bytes
 
 TINY = load_model("tiny").config
@@ -104,3 +104,14 @@ def test_a_layer_of_experts_by_hand() -> None:
     attention = 2 * (4 * 32 + 2 * 32 + 2 * 32 + 4 * 32)
     router = 4 * 4 + 2 * (4 * 8 + 2)
     assert activation_bytes(shape, 1, 1) == 3 * (128 * 8 + 4) + attention + 4 * 4 + experts + router
+
+
+def test_a_layer_norm_without_a_bias_keeps_no_copy_in_fp32() -> None:
+    """MPT keeps input and output at 2 bytes each, and two numbers of a token in fp32; an RMSNorm 8 bytes of each."""
+    shape = shape_from_config(load_model("mpt-1b").config)
+    assert isinstance(shape, DecoderShape)
+    assert shape.layer_norm
+    plain = activation_bytes(shape, 1, 1)
+    rms = activation_bytes(shape.model_copy(update={"layer_norm": False}), 1, 1)
+    norms = 2 * shape.layers + 1
+    assert rms - plain == norms * (shape.hidden * (8 - 4) - 4)

@@ -119,7 +119,7 @@ def _resnet(shape: ResnetShape, e: Number) -> Number:
 
 def _norm(shape: DecoderShape | VitShape, e: Number) -> Number:
     """Bytes per token of one norm and of what it feeds."""
-    rms = isinstance(shape, DecoderShape) and not shape.norm_bias
+    rms = isinstance(shape, DecoderShape) and not (shape.norm_bias or shape.layer_norm)
     return shape.hidden * (_FP32 + _normed(shape, e) + e if rms else 2 * e) + (_FP32 if rms else 2 * _FP32)
 
 

@@ -149,13 +149,19 @@ def _known(name: str, notes: tuple[Finding, ...] = ()) -> Subject:
         return like
     if not isinstance(ref.shape, DecoderShape):
         raise BadInput(f"{name} is no language model; plans are of those that have a KV cache", code="TL202")
-    return Subject(ref.name, parameters(ref.shape).total, ref.shape, ref.source, released=ref.released,
-                   tower=_tower(ref.config), assumed=notes)  # fmt: skip
+    tower, more = _tower(ref.config)
+    return Subject(ref.name, parameters(ref.shape).total, ref.shape, ref.source, released=ref.released, tower=tower,
+                   assumed=(*notes, *more))  # fmt: skip
 
 
-def _tower(config: Mapping[str, Any]) -> int:
-    """Parameters of the image tower; 0 for a model without one. Raises BadInput (TL202) for one that is not known."""
-    return tower_parameters(tower_from_config(config)) if isinstance(config.get("vision_config"), Mapping) else 0
+def _tower(config: Mapping[str, Any]) -> tuple[int, Notes]:
+    """Parameters of the image tower, 0 for a model without one; and a note on one that is not counted."""
+    if not isinstance(config.get("vision_config"), Mapping):
+        return 0, ()
+    try:
+        return tower_parameters(tower_from_config(config)), ()
+    except BadInput:
+        return 0, (assumed("tower-unknown", str(config.get("model_type"))[:40]),)
 
 
 def _read_as_llama(name: str) -> Subject | None:

@@ -134,6 +134,7 @@ def _assumed(finding: Finding) -> str:
         "method-retrieved": "retrieval puts {taken} tokens before each request",
         "quote-busy": "{taken} is busy all the time",
         "host-watts": "the machines around the devices take no power: say --host-watts",
+        "tower-unknown": "the image tower of {taken} takes no memory: its type is not read here",
         "model-type": "a {taken} model has layers like Llama's",
         "device": "the device is {taken}",
         "device-unverified": "{cells} of {taken} are unverified",

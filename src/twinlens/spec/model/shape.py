@@ -40,6 +40,8 @@ class DecoderShape(Spec):
     """Three matrices (gate, up, down) rather than two."""
     norm_bias: bool = False
     """LayerNorm with a bias rather than RMSNorm."""
+    layer_norm: bool = False
+    """LayerNorm, if without a bias (MPT): its mean is kept, and no copy in fp32."""
     norm_weights: bool = True
     """False: norms that scale nothing (OLMo)."""
     norm_in_fp32: bool = False

@@ -144,6 +144,7 @@ def mpt(config: Config) -> DecoderShape:
         tied_embeddings=config.get("tie_word_embeddings", True),
         max_context=config["max_seq_len"],
         gated_mlp=False,
+        layer_norm=True,
         learned_positions=not (inner.get("alibi") or inner.get("rope")),
     )
 
