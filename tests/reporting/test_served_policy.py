@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ def test_points_that_differ_in_their_policy_are_told_apart_in_every_name(pairs: 
     for name, policy in zip(names, POLICIES, strict=True):
         assert policy in name
         assert "timeout_s" not in name, "a policy's fields are in its own words already"
+
+
+def test_points_of_several_executors_bear_their_names(pairs: list[Pair]) -> None:
+    kinds = ("onnxruntime-served", "openvino-served", "transformers-serve")
+    runs = [replace(pairs[0][1], executor=kind, run=kind, identity=kind) for kind in kinds]
+    groups = group(runs)
+    assert [kind_of(one) for one in groups] == [
+        f"bf16, {name}, static 8" for name in ("onnxruntime", "openvino", "transformers")
+    ]
+    text = plain(summary_table(groups, "inference"))
+    assert all(name in text for name in ("onnxruntime", "openvino", "transformers"))
+    assert "onnxruntime" not in kind_of(group(runs[:1])[0]), "one executor needs no name"
 
 
 def test_the_terminal_shows_what_each_policy_held_and_which_one_to_take(pairs: list[Pair]) -> None:

@@ -52,6 +52,13 @@ def test_a_server_that_counts_what_the_client_counts_agrees_without_a_word() -> 
     )
 
 
+@pytest.mark.parametrize(("finished", "value"), [(4 * N, 1.0), (N, 1.0), (6 * N, 1.5)])
+def test_a_server_may_count_each_text_of_a_request(finished: int, value: float) -> None:
+    shares = agreement(server(10 * N, finished, 0.048), requests(), items=4)
+    assert values(shares)["requests_agreement"] == value
+    assert (shares.notes == ()) == (value == 1.0)
+
+
 def test_somebody_else_on_the_same_server_is_seen_in_both_counts() -> None:
     shares = agreement(server(15 * N, N + 50, 0.048), requests())
     assert values(shares)["tokens_agreement"] == 1.5

@@ -8,6 +8,7 @@ from twinlens.measurement.preflight.quantiles import without_quantile
 from twinlens.spec.study import Study
 from twinlens.spec.workload.arrival import Closed
 from twinlens.spec.workload.length import Fixed, Free
+from twinlens.spec.workload.task import Classify, Embed, Rerank
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import show
 
@@ -29,14 +30,26 @@ def _server(study: Study) -> str:
 
 
 def _load(study: Study, workload: InferenceWorkload) -> str:
-    prompt, answer = workload.input_tokens, workload.output_tokens
-    into = f"{prompt.value}" if isinstance(prompt, Fixed) else f"{prompt.kind} up to {prompt.max}"
-    out = f"{answer.value}" if isinstance(answer, Fixed) else f"up to {answer.max}"
-    ends = ", as the model likes" if isinstance(answer, Free) else ""
     runs = len(study.runs())
     each = f"{runs} run{'' if runs == 1 else 's'} of {study.protocol.duration_s:g} s"
     total = f"about {show(expected_s(study), 's')}"
-    return f"{into} tokens in, {out} out{ends}; {_how_hard(study, workload)}; {each}, {total} in all"
+    return f"{_asked(workload)}; {_how_hard(study, workload)}; {each}, {total} in all"
+
+
+def _asked(workload: InferenceWorkload) -> str:
+    """ "256 tokens in, 128 out", "embeddings of 4 × 64 tokens", "2 images a request"."""
+    prompt, answer = workload.input_tokens, workload.output_tokens
+    into = f"{prompt.value}" if isinstance(prompt, Fixed) else f"{prompt.kind} up to {prompt.max}"
+    match workload.task:
+        case Embed(texts=texts):
+            return f"embeddings of {texts} × {into} tokens"
+        case Rerank(documents=documents, query_tokens=query):
+            return f"{documents} documents of {into} tokens by a query of {query}"
+        case Classify(images=images):
+            return f"{images} image{'' if images == 1 else 's'} a request"
+    out = f"{answer.value}" if isinstance(answer, Fixed) else f"up to {answer.max}"
+    ends = ", as the model likes" if isinstance(answer, Free) else ""
+    return f"{into} tokens in, {out} out{ends}"
 
 
 def _how_hard(study: Study, workload: InferenceWorkload) -> str:

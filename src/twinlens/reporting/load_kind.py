@@ -39,11 +39,18 @@ def policy_of(point: Mapping[str, Any]) -> str:
 
 
 def kind_of(group: Group | Summary) -> str:
-    """The kind of a line of a chart or a row of a table: the precision, the policy where there is one, and the switches
-    in which points differ."""
-    precision = clean(group.point.get("precision", "?"), 40)
-    told = (precision, policy_of(group.point), switches_of(group) if isinstance(group, Group) else "")
-    return ", ".join(filter(None, told))
+    """The kind of a line of a chart or a row of a table: the precision, then what tells points apart: the executor
+    where there are several, the policy where there is one, and the switches in which points differ."""
+    precision, policy = clean(group.point.get("precision", "?"), 40), policy_of(group.point)
+    if not isinstance(group, Group):
+        return ", ".join(filter(None, (precision, policy)))
+    return ", ".join(filter(None, (precision, _server_words(group.executor), policy, switches_of(group))))
+
+
+def _server_words(executor: str) -> str:
+    """The runtime of an executor that serves, in a column of twelve letters: "onnxruntime" of "onnxruntime-served"."""
+    name = clean(executor, 40)
+    return name.rpartition("-")[0] if name.endswith(("-served", "-serve", "-server")) else name
 
 
 def switches_of(group: Group) -> str:

@@ -9,6 +9,7 @@ from twinlens.executors.kserve.metadata import Tensors, read_metadata
 from twinlens.executors.kserve.options import KServeTarget, kserve_target
 from twinlens.executors.one_answer.finding import one_answer_findings
 from twinlens.executors.openai.clients import client_pool_of
+from twinlens.executors.openai.compared import uncompared
 from twinlens.executors.openai.discovery import asked_until_taken, reachable
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.request_writer import EndpointConfig, head_lines
@@ -50,7 +51,8 @@ class KServeServer:
             raise ExecutorFailed(f"{server.target.url} does not classify an image: {row.error}", code="TL302")
         self._client.equip(EndpointConfig(server.target, requests), address)
         findings = one_answer_findings(workload.task, tensors.width, has_stamps=has_stamps, sent=tensors.sent)
-        return Facts(ExecutorRecord(_facts(server, tensors, has_stamps)), findings=findings)
+        record = ExecutorRecord(_facts(server, tensors, has_stamps))
+        return Facts(record, findings=findings, compared=uncompared(workload.task))
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
         self._client.play(schedule, rows)

@@ -22,7 +22,7 @@ from twinlens.schedule.content.prompt import words_of
 from twinlens.spec.model.any_model import AnyModel, any_model
 from twinlens.spec.model.quantised import stored_precision
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.task import Generate
+from twinlens.spec.workload.task import Generate, Task
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.processors import usable_cores
 
@@ -48,11 +48,11 @@ UNKNOWN = Weights()
 def fidelity_of(
     target: Target, discovery: Discovery, weights: Weights, spec: RunSpec, say: Say
 ) -> tuple[Rows, Compared | None]:
-    """Rows of the prompts that were compared, and how; nothing for a task that answers in one piece."""
+    """Rows of the prompts that were compared, and how; of a task that answers in one piece, why nothing was."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)
     if not isinstance(workload.task, Generate):
-        return (), None
+        return (), uncompared(workload.task)
     try:
         if not workload.fidelity_prompts:
             raise Unusable("workload.fidelity_prompts is 0")
@@ -65,6 +65,12 @@ def fidelity_of(
         return served_fidelity(server, reference, prompts, texts, most_tokens)
     except Unusable as wrong:
         return (), Compared("none", reason=str(wrong))
+
+
+def uncompared(task: Task) -> Compared:
+    """The reason why answers in one piece have no fidelity: nobody computes the same here."""
+    what = {"embed": "embeddings", "rerank": "scores of documents", "classify": "classes of images"}[task.kind]
+    return Compared("none", reason=f"{what} over HTTP are checked in form and compared with no reference")
 
 
 def _reference(target: Target, weights: Weights, spec: RunSpec) -> tuple[Reference, list[Prompt], list[str]]:

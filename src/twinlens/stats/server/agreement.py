@@ -40,11 +40,14 @@ class _Seen:
     answered: np.ndarray
 
 
-def agreement(rows: ServerRows, requests: Requests) -> ServerAgreement:
-    """The server's figures over the client's: 1 where they agree."""
+def agreement(rows: ServerRows, requests: Requests, items: int = 1) -> ServerAgreement:
+    """The server's figures over the client's: 1 where they agree.
+
+    `items`: texts or documents of one request, which some servers count as requests of their own.
+    """
     compared = {
         "server_tokens_agreement": _tokens(rows, requests),
-        "server_requests_agreement": _requests(rows, requests),
+        "server_requests_agreement": _requests(rows, requests, items),
         "server_ttft_agreement": _first_tokens(rows, requests),
     }
     return ServerAgreement(
@@ -76,13 +79,16 @@ def _tokens(rows: ServerRows, requests: Requests) -> tuple[Estimate, Finding | N
     return _compared("server_tokens_agreement", "generated tokens", server, client, unclear)
 
 
-def _requests(rows: ServerRows, requests: Requests) -> tuple[Estimate, Finding | None]:
+def _requests(rows: ServerRows, requests: Requests, items: int) -> tuple[Estimate, Finding | None]:
     why = rows.why_not("finished")
     if why is not None:
         return Estimate.absent(RATIO, why), None
     counted = _seen(rows, requests, "finished")
     server, client = float(rows.steps("finished")[0].sum()), float(counted.answered.sum())
-    return _compared("server_requests_agreement", "finished requests", server, client, float(counted.unclear.sum()))
+    unclear, what = float(counted.unclear.sum()), "finished requests"
+    if abs(server - items * client) < abs(server - client):
+        client, unclear, what = items * client, items * unclear, f"finished texts, {items} to a request,"
+    return _compared("server_requests_agreement", what, server, client, unclear)
 
 
 def _compared(id: str, what: str, server: float, client: float, unclear: float) -> tuple[Estimate, Finding | None]:

@@ -48,12 +48,12 @@ class ServerFigures:
 
 
 def server_figures(
-    samples: pa.Table, reading: ServerReading, requests: Requests, window: Window, slots: int | None
+    samples: pa.Table, reading: ServerReading, requests: Requests, window: Window, slots: int | None, items: int = 1
 ) -> ServerFigures:
     """Every metric of the server's own figures, absent ones with their reason.
 
     `samples` has SERVER_SCHEMA. `reading`: what run.json says of it (`reason`: why there was none). `slots`:
-    how many requests the server may run at once, as its facts say; None: as its page does.
+    how many requests the server may run at once, as its facts say; None: as its page does. `items`: texts of a request.
     """
     rows = ServerRows.from_table(samples)
     if not len(rows):
@@ -61,7 +61,7 @@ def server_figures(
         absent = {name: Estimate.absent(unit, reason) for name, unit in _units().items()}
         return ServerFigures(absent, (Finding("server-metrics-not-read", "notes", "", {"reason": reason}),))
     inside = rows.within(window.begin_ns, window.end_ns)
-    agreed = agreement(rows, requests)
+    agreed = agreement(rows, requests, items)
     metrics = (
         {key: estimate for name, unit in _GAUGES for key, estimate in _levels(inside, name, unit).items()}
         | {"server_preemptions": _count(inside, "preemptions", "preemptions")}

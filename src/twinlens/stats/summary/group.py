@@ -129,7 +129,8 @@ class Group:
     """Repeats of one operating point. `ranked` only if every finished run is. `retaken`: finished attempts that others
     disturbed and that were taken again; they are in no figure. `tag`: the letter of its machine where there are
     several, "" where there is one. `switches`: options in which it differs from most points of its model, empty for
-    the default among them; None where no points differ."""
+    the default among them; None where no points differ. `executor`: its kind where points of its model differ in it, ""
+    where they do not."""
 
     lens: Lens
     model: str
@@ -140,6 +141,7 @@ class Group:
     retaken: tuple[Summary, ...] = ()
     tag: str = ""
     switches: dict[str, Any] | None = None
+    executor: str = ""
 
     @property
     def machine(self) -> Machine | None:
@@ -189,7 +191,7 @@ def group(summaries: Iterable[Summary]) -> tuple[Group, ...]:
         runs.sort(key=lambda one: place[id(one)])
     ordered = sorted(members.values(), key=lambda runs: place[id(runs[0])])
     groups = tuple(_group_of(*_attempts(_not_replaced(runs))) for runs in ordered)
-    return _with_agreement(_with_switches(_tagged(groups)))
+    return _with_agreement(_with_switches(_with_executors(_tagged(groups))))
 
 
 def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
@@ -199,6 +201,17 @@ def _tagged(groups: tuple[Group, ...]) -> tuple[Group, ...]:
         return groups
     letters = {id: _LETTERS[place] if place < len(_LETTERS) else f"{place + 1}" for place, id in enumerate(ids)}
     return tuple(replace(member, tag=letters[member.machine.id]) if member.machine else member for member in groups)
+
+
+def _with_executors(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """The groups with the kind of executor that measured each, where a model has several on a machine."""
+    kinds: dict[tuple[str, str, str], set[str]] = {}
+    for each in groups:
+        kinds.setdefault((each.lens, each.model, each.tag), set()).add(each.runs[0].executor)
+    return tuple(
+        replace(each, executor=each.runs[0].executor) if len(kinds[each.lens, each.model, each.tag]) > 1 else each
+        for each in groups
+    )
 
 
 def _with_switches(groups: tuple[Group, ...]) -> tuple[Group, ...]:

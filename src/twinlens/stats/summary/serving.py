@@ -11,6 +11,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
+from twinlens.spec.workload.task import items_per_request
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.client.observed import observe
 from twinlens.stats.client.validity import ClientVerdict, client_verdict
@@ -159,7 +160,9 @@ def _server_figures(run: Run, requests: Requests, window: Window) -> ServerFigur
         return None
     fact = run.facts.executor.facts.get("serving.max_sequences") if run.facts else None
     slots = fact.value if fact is not None and isinstance(fact.value, int) and fact.value > 0 else None
-    return server_figures(run.server_samples, reading, requests, window, slots)
+    workload = run.spec.workload
+    items = items_per_request(workload.task) if isinstance(workload, InferenceWorkload) else 1
+    return server_figures(run.server_samples, reading, requests, window, slots, items)
 
 
 def _column(run: Run, name: str) -> np.ndarray:
