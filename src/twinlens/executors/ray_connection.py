@@ -39,8 +39,8 @@ def connected(on: str, what: str) -> Iterator[Any]:
     before = signal.getsignal(signal.SIGTERM)
     address = None if on == "ray://local" else on
     try:
-        if address is not None:  # Ray itself tries for half a minute
-            socket.create_connection((urlsplit(on).hostname or "", urlsplit(on).port or 0), _CONNECT_S).close()
+        if address is not None:  # Ray itself tries for a minute and a half
+            _refuse_silent(urlsplit(on).hostname or "", urlsplit(on).port or 0)
         ray.init(address, logging_level="ERROR", log_to_driver=False)
     except Exception as error:
         raise ExecutorFailed(f"the Ray cluster {on} cannot be reached ({first_line(error)})", code="TL331") from None
@@ -50,6 +50,21 @@ def connected(on: str, what: str) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _refuse_silent(host: str, port: int) -> None:
+    """Raises OSError where nobody takes a connection in time, or what does speaks no gRPC: Ray's client servers do."""
+    import grpc  # type: ignore[import-untyped]
+
+    socket.create_connection((host, port), _CONNECT_S).close()
+    with grpc.insecure_channel(f"[{host}]:{port}" if ":" in host else f"{host}:{port}") as channel:
+        try:
+            grpc.channel_ready_future(channel).result(_CONNECT_S)
+        except grpc.FutureTimeoutError:
+            raise TimeoutError(
+                f"{host}:{port} takes connections and does not answer as a Ray client server within {_CONNECT_S:g} s; "
+                "its port is 10001 as a rule"
+            ) from None
 
 
 def first_line(error: BaseException) -> str:

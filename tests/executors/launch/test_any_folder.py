@@ -12,12 +12,14 @@ import pytest
 from material import inference, spec_of, study_of, training
 from twinlens.api.studies import check
 from twinlens.errors import BadInput
+from twinlens.executors.launch.endpoint import with_endpoint
 from twinlens.executors.launch.model_folder import ModelFolder, servable
 from twinlens.executors.launch.observe import _silence, _stored, checks
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.ready import pages
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.runtime.vllm import RECIPE
+from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.settings_text import quantisation
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.facts.provenance import provenance
@@ -207,3 +209,28 @@ def test_a_model_that_sees_is_served_whether_or_not_its_text_part_is_read(tmp_pa
     part = any_model(folder(tmp_path / "part", text_config={"model_type": "qwen2", "hidden_size": 64}))
     assert part.shape is None
     assert "has no 'num_attention_heads'" in part.why
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "endpoint"),
+    [
+        ({}, {}, "completions"),
+        ({"tokenizer_config.json": "{}"}, {}, "completions"),
+        ({"tokenizer_config.json": "not JSON"}, {}, "completions"),
+        ({"tokenizer_config.json": '{"chat_template": "{{ messages }}"}'}, {}, None),
+        ({"chat_template.jinja": "{{ messages }}"}, {}, None),
+        ({"tekken.json": "{}"}, {}, None),
+        ({}, {"endpoint": "chat"}, "chat"),
+        ({}, {"args": ["--chat-template", "mine.jinja"]}, None),
+    ],
+)
+def test_a_folder_without_a_chat_template_is_asked_for_completions_before_it_is_started(
+    tmp_path: Path, files: dict[str, str], options: dict[str, Any], endpoint: str | None
+) -> None:
+    model = folder(tmp_path / "m")
+    for name, text in files.items():
+        (Path(model) / name).write_text(text)
+    spec = spec_of(vllm(model, options=options))
+    settings = with_endpoint(settings_of("vllm", options, "python", switches=RECIPE.switches), RECIPE, spec)
+    assert settings.client.get("endpoint") == endpoint
+    assert LaunchedServer(RECIPE).key(spec), "the endpoint is no part of the server"

@@ -62,7 +62,19 @@ def _text(file: Path) -> str:
         return ""
 
 
+_TEMPLATES = ("chat_template.jinja", "chat_template.json", "additional_chat_templates", "tekken.json")
 _TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "tekken.json")
+
+
+def has_chat_template(folder: Path) -> bool:
+    """Whether a folder says how turns of a chat become one prompt; without it servers refuse chats or end at once."""
+    if any((folder / name).exists() for name in _TEMPLATES):
+        return True
+    try:
+        said = read_json(folder / "tokenizer_config.json")
+    except (OSError, ValueError):
+        return False
+    return isinstance(said, dict) and bool(said.get("chat_template"))
 
 
 def model_folder(ref: AnyModel, say: Say) -> ModelFolder:

@@ -16,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.launch.endpoint import CHOSEN, with_endpoint
 from twinlens.executors.launch.environment import environment_of
 from twinlens.executors.launch.gpus import Boards, gpus_of_each, gpus_taken, masked
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
@@ -143,6 +144,8 @@ class LaunchedServer:
             self._joined = self._own.running
         self._keep_off(self._settings(spec).cpus)
         server = self._joined
+        if self._settings(spec).client.get("endpoint") != spec.executor.options.get("endpoint"):
+            say(CHOSEN)
         own_page = server.url.removesuffix("/v1") + self._recipe.metrics
         metrics = {"metrics_url": own_page if server.replicas == 1 else "off"}  # each replica has a page of its own
         asked = {**metrics, **self._settings(spec).client, "url": server.url, "model": server.model}
@@ -192,7 +195,8 @@ class LaunchedServer:
 
     def _settings(self, spec: RunSpec) -> Settings:
         recipe = self._recipe
-        return settings_of(recipe.kind, spec.executor.options, sys.executable, recipe.graphs, recipe.switches)
+        settings = settings_of(recipe.kind, spec.executor.options, sys.executable, recipe.graphs, recipe.switches)
+        return with_endpoint(settings, recipe, spec)
 
     def _started(
         self, spec: RunSpec, settings: Settings, order: LaunchConfig, command: Command, boards: Sequence[Boards],
