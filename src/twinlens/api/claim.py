@@ -79,12 +79,12 @@ def _phrase(name: str, value: object) -> str:
 
 def _is_of_kind(name: str, read: Claim) -> bool:
     if name == "model":
-        return bool(read.names.get("model") or read.all("params"))
+        return bool(read.names("model") or read.all("params"))
     if name == "precision" and read.all("bits"):
         return True
     kinds: Mapping[str, str] = _NAMES
     return (
-        bool(read.names.get(kinds[name]))
+        bool(read.names(kinds[name]))
         if name in kinds
         else bool(read.all(_KINDS[name]) if name in _KINDS else read.said)
     )

@@ -51,12 +51,20 @@ class Answer:
     claimed: Said | None
     cases: tuple[Case, ...]
     bound: Bound = "same"
+    also: tuple[Case, ...] = ()
+    """Rarer readings, which count where none of the usual ones is right."""
     assumed: tuple[Finding, ...] = ()
     missing: tuple[str, ...] = ()
     solutions: tuple[Finding, ...] = ()
     remarks: tuple[Finding, ...] = ()
     is_open: bool = False
     """Whether what is missing decides: the claim may be right or wrong."""
+    is_arithmetic: bool = False
+    """Whether it is of numbers alone: the name of a model or a device beside them changes nothing."""
+    is_limit: bool = False
+    """Whether the bound itself is the claim: "at least 29 ms", "at most 48 tokens/s"."""
+    refuted: Finding | None = None
+    """What makes the claim impossible, whatever was computed: the model does not fit on the device."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, lacking, solved
-from twinlens.claims.said import Claim, part_of_whole
+from twinlens.claims.said import View, part_of_whole
 from twinlens.claims.subject import device_of, subject_of
 from twinlens.theory.collective import tensor_parallel_bytes
 
 
-def all_reduce_time(claim: Claim) -> Answer | Gap | None:
+def all_reduce_time(view: View) -> Answer | Gap | None:
     """ "All-reduce of 14 GB over 8 GPUs at 450 GB/s takes 31 ms": bytes over the bandwidth, which is that of the
     algorithm, or of the bus, on which each byte passes 2 (n - 1) / n times (nccl-tests)."""
-    if "all-reduce" not in claim.topics:
+    if not view.says("all-reduce"):
         return None
-    claimed, size, bus, many = claim.one("time"), claim.value("bytes"), claim.value("bandwidth"), claim.value("devices")
+    claimed, size, bus, many = view.one("time"), view.value("bytes"), view.value("bandwidth"), view.value("devices")
     if claimed is None or size is None:
         return None
     if bus is None or many is None:
@@ -27,15 +27,15 @@ def all_reduce_time(claim: Claim) -> Answer | Gap | None:
     return Answer("all-reduce-time", "s", claimed, cases)
 
 
-def all_reduce_share(claim: Claim) -> Answer | Gap | None:
+def all_reduce_share(view: View) -> Answer | Gap | None:
     """ "TP8 all-reduce takes 30-40 % at 55 GB/s, 503 TFLOPS and 40 % MFU": four all-reduces a layer, per token."""
-    if "all-reduce" not in claim.topics:
+    if not view.says("all-reduce"):
         return None
-    shares = claim.all("share")
+    shares = view.all("share")
     mfu = next((each for each in shares if "MFU" in each.text), None)
     claimed = part_of_whole(next((each for each in shares if each is not mfu), None))
-    subject, many, bus, device = subject_of(claim), claim.value("devices"), claim.value("bandwidth"), device_of(claim)
-    peak = claim.value("flop_rate") or (device[0].rate("bf16") if device else None)
+    subject, many, bus, device = subject_of(view), view.value("devices"), view.value("bandwidth"), device_of(view)
+    peak = view.value("flop_rate") or (device[0].rate("bf16") if device else None)
     shape = subject.shape if subject else None
     needed = {
         "figure": claimed,

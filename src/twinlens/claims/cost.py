@@ -1,40 +1,111 @@
-"""Claims on money and energy: per token, per request, per month, and per joule."""
+"""Claims on money that no single product gives: bills of users, energy in a cost, break-even, and useful hours.
+
+Power, its price and fixed costs that a claim does not say are not 0: without them an answer is a bound.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, lacking, solved
-from twinlens.claims.said import Claim, Said, part_of_whole
-from twinlens.theory.energy import energy_each_j
+from twinlens.claims.said import Said, View, part_of_whole
+from twinlens.record.finding import Finding
 
-_HOUR_S = 3600.0
 _DAYS_A_MONTH = 30.0
 
+_HOUR_S = 3600.0
+_MONTH_H = 730.0  # 365 × 24 / 12
 
-def price_per_token(claim: Claim) -> Answer | Gap | None:
-    """ "$2.50 an hour at 1000 tok/s is $0.70 per million tokens": price of an hour over the tokens of an hour."""
-    claimed, hour = claim.one("price_token"), claim.value("price_hour")
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Cost of an hour beside the price: what is said of it, and what is not said and so may only add to it."""
+
+    per_hour: float
+    missing: tuple[str, ...]
+    is_bound: bool
+    """Whether it is the least that an hour may cost: not even power is said."""
+
+
+def _running(view: View, hours_a_month: float | None) -> Running:
+    power, kwh, fixed = view.value("power"), view.value("price_kwh"), view.value("cost_month")
+    needed = {"power": power, "price-per-kwh": kwh, "fixed-costs": fixed}
+    energy = power / 1000 * kwh if power is not None and kwh is not None else 0.0
+    each = fixed / hours_a_month if fixed is not None and hours_a_month else 0.0
+    return Running(energy + each, lacking(needed), power is None or kwh is None)
+
+
+def break_even(view: View) -> Answer | Gap | None:
+    """ "A $37500 GPU pays for itself in 6-14 months at 8 h a day against $3/h": price over what an hour saves."""
+    claimed = view.one("time") if view.says("break-even") else None
     if claimed is None:
         return None
-    rate, many = claim.value("rate"), claim.value("devices") or 1.0
-    if hour is None or rate is None:
-        return Gap("price-per-token", lacking({"price-per-hour": hour, "rate": rate}))
-    terms = (Term("price-per-hour", hour, "$/h"), Term("devices", many, "devices"), Term("rate", rate, "tokens/s"),
-             Term("hour", _HOUR_S, "s"))  # fmt: skip
-    needed = solved("price-per-token", "$/token", claimed.value, {"rate": hour * many / _HOUR_S / claimed.value})
+    price, rented, daily = view.value("money"), view.value("price_hour"), view.value("hours_day")
+    if price is None or rented is None or daily is None:
+        return Gap("break-even", lacking({"money": price, "price-per-hour": rented, "hours-per-day": daily}))
+    hours = daily * _MONTH_H / 24
+    own = _running(view, hours)
+    if rented <= own.per_hour:
+        return Gap("break-even", ("saving",))
+    saved = Term("own-per-hour", own.per_hour, "$/h")
+    terms = [Term("money", price, "$"), Term("price-per-hour", rented, "$/h"), Term("hours-per-month", hours, "h")]
+    formula = "{0} / ({1} × {2})"
+    if own.per_hour:
+        terms, formula = [*terms[:2], saved, terms[2]], "{0} / (({1} − {2}) × {3})"
+    month_s = _MONTH_H * _HOUR_S
+    case = Case(price / ((rented - own.per_hour) * hours) * month_s, tuple(terms), formula)
     return Answer(
-        "price-per-token", "$/token", claimed, (Case(hour * many / rate / _HOUR_S, terms, "{0} × {1} / ({2} × {3})"),),
-        missing=("utilisation",), solutions=(needed,),
+        "break-even", "s", claimed, (case,), bound="at-least" if own.is_bound else "same",
+        missing=own.missing, solutions=tuple(_paid_in(claimed, price, hours, rented, own)),
+        is_open=own.is_bound and claimed.range[1] >= case.value,
     )  # fmt: skip
 
 
-def monthly_bill(claim: Claim) -> Answer | Gap | None:
-    """ "1 cent a use and 1M daily users is $300k a month": price times uses times 30 days."""
-    claimed, each = claim.one("cost_month"), claim.value("cost_each")
-    if claimed is None or "break-even" in claim.topics or claim.all("price_hour"):
+def _paid_in(claimed: Said, price: float, hours: float, rented: float, own: Running) -> Iterator[Finding]:
+    """The rented prices that the claim asks for, and what an own hour may cost beside the price of the machine."""
+    month_s = _MONTH_H * _HOUR_S
+    low, high = (price / (end / month_s) / hours for end in (claimed.high or 0.0, claimed.low or 0.0))
+    yield solved(
+        "break-even", "s", claimed.value, {"price_hour": low + own.per_hour, "price_hour_high": high + own.per_hour}
+    )
+    if rented > low and own.is_bound:
+        yield solved("break-even", "s", claimed.value, {"own_hour": rented - low})
+
+
+def useful_hour(view: View) -> Answer | Gap | None:
+    """ "An H100 costs $0.90-1.40 per useful hour at 70 % utilisation, $30k over 36 months": price over busy hours."""
+    claimed = view.one("price_useful")
+    if claimed is None:
         return None
-    people, uses = claim.value("people"), claim.value("uses")
+    price, life, busy = view.value("money"), view.value("time"), view.value("share")
+    part_of_whole(view.one("share"))
+    if price is None or life is None:
+        return Gap("price-per-hour", lacking({"price-and-life": None, "utilisation": busy}))
+    used, hours = busy or 1.0, life / _HOUR_S
+    own = _running(view, _MONTH_H * used)
+    terms = [Term("money", price, "$"), Term("life", life, "s"), Term("utilisation", used, "share")]
+    if own.per_hour:
+        terms.append(Term("own-per-hour", own.per_hour, "$/h"))
+    case = Case(price / hours / used + own.per_hour, tuple(terms), "{0} / ({1} × {2})" + " + {3}" * bool(own.per_hour))
+    left = max(0.0, claimed.value - own.per_hour)
+    solutions = [solved("price-per-hour", "$/h", claimed.value, {"money": left * hours * used})] if left else []
+    if left and (share := price / hours / left) <= 1:
+        solutions.append(solved("price-per-hour", "$/h", claimed.value, {"share": share}))
+    is_least = own.is_bound or busy is None
+    return Answer(
+        "price-per-hour", "$/h", claimed, (case,), bound="at-least" if is_least else "same",
+        missing=(*own.missing, *lacking({"utilisation": busy})), solutions=tuple(solutions),
+        is_open=is_least and claimed.range[1] >= case.value,
+    )  # fmt: skip
+
+
+def monthly_bill(view: View) -> Answer | Gap | None:
+    """ "1 cent a use and 1M daily users is $300k a month": price times uses times 30 days."""
+    claimed, each = view.one("cost_month"), view.value("cost_each")
+    if claimed is None or view.says("break-even") or view.peek("price_hour"):
+        return None
+    people, uses = view.value("people"), view.value("uses")
     if each is None or (people is None and uses is None):
         return Gap("monthly-bill", lacking({"cost-each": each, "uses-per-day": people or uses}))
     daily = uses if people is None else people * (uses or 1.0)
@@ -52,48 +123,15 @@ def monthly_bill(claim: Claim) -> Answer | Gap | None:
     )  # fmt: skip
 
 
-def amortised(claim: Claim) -> Answer | Gap | None:
-    """ "$100M of training over 1e9 requests is 10 cents a request"."""
-    claimed, spent = claim.one("cost_each"), claim.value("money")
-    if claimed is None or not (claim.all("requests") or claim.topics & {"amortised", "training"}):
-        return None
-    requests = claim.value("requests")
-    if spent is None or requests is None:
-        return Gap("cost-per-request", lacking({"money": spent, "requests": requests}))
-    terms = (Term("money", spent, "$"), Term("requests", requests, "requests"))
-    return Answer(
-        "cost-per-request", "$", claimed, (Case(spent / requests, terms, "{0} / {1}"),),
-        solutions=(solved("cost-per-request", "$", claimed.value, {"requests": spent / claimed.value}),),
-    )  # fmt: skip
-
-
-def energy_per_token(claim: Claim) -> Answer | Gap | None:
-    """ "700 W at 1000 tok/s is 0.7 J per token", or 1.43 tokens per joule: mean power over rate, or its inverse."""
-    inverse = claim.one("tokens_per_j")
-    claimed = inverse or claim.one("j_per_token")
-    if claimed is None:
-        return None
-    power, rate, many = claim.value("power"), claim.value("rate"), claim.value("devices") or 1.0
-    if power is None or rate is None:
-        return Gap("tokens-per-joule" if inverse else "energy-per-token", lacking({"power": power, "rate": rate}))
-    each = float(energy_each_j(power * many, rate))
-    terms = (Term("rate", rate, "tokens/s"), Term("power", power * many, "w"))
-    case = Case(1 / each, terms, "{0} / {1}") if inverse else Case(each, terms, "{1} / {0}")
-    wanted = power * many * claimed.value if inverse else power * many / claimed.value
-    quantity, unit = ("tokens-per-joule", "tokens/J") if inverse else ("energy-per-token", "j/token")
-    needed = solved(quantity, unit, claimed.value, {"rate": wanted})
-    return Answer(quantity, unit, claimed, (case,), missing=("host-power",), solutions=(needed,))
-
-
-def energy_share(claim: Claim) -> Answer | Gap | None:
+def energy_share(view: View) -> Answer | Gap | None:
     """ "Energy is half of the cost: 1.37 kW, $0.10/kWh, $37500 over 4 years": an hour of each."""
-    claimed: Said | None = part_of_whole(claim.one("share")) if "energy" in claim.topics else None
-    if claimed is None and "half" in claim.topics:
+    claimed: Said | None = part_of_whole(view.one("share")) if view.says("energy") else None
+    if claimed is None and view.says("half"):
         claimed = Said("share", 0.5, 0.5, "half")
-    if claimed is None or "energy" not in claim.topics:
+    if claimed is None or not view.says("energy"):
         return None
-    power, kwh, hour = claim.value("power"), claim.value("price_kwh"), claim.value("price_hour")
-    price, life = claim.value("money"), claim.value("time")
+    power, kwh, hour = view.value("power"), view.value("price_kwh"), view.value("price_hour")
+    price, life = view.value("money"), view.value("time")
     capital = hour if hour is not None else price / (life / _HOUR_S) if price and life else None
     wanted: Mapping[str, float | None] = {"power": power, "price-per-kwh": kwh, "price-and-life": capital}
     if power is None or kwh is None or capital is None:

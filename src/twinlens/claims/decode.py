@@ -1,134 +1,190 @@
-"""Claims on decoding: tokens per second and time per token against the bytes that every step reads."""
+"""Claims on decoding: tokens per second and time per token against both roofs, bytes of a step and its FLOP."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, beside, solved
-from twinlens.claims.said import Claim, Said
+from twinlens.claims.answer import Answer, Bound, Case, Gap, Term, beside, solved
+from twinlens.claims.memory import does_not_fit
+from twinlens.claims.said import Said, View
 from twinlens.claims.subject import (
+    Cache,
+    Notes,
     Stored,
     Subject,
-    device_of,
+    bandwidth_of,
+    cache_of,
+    context_of,
+    devices_of,
     is_memory_of_device,
-    kv_per_token,
+    peak_of,
     stored_as,
     stored_of,
     subject_of,
 )
 from twinlens.record.finding import Finding
+from twinlens.theory.flop import decode_flop
 from twinlens.theory.traffic import weights_read_bytes
 
 _NARROWER = ("fp8", "q4_k_m", "4-bit")
 
 
-def decode_rate(claim: Claim) -> Answer | Gap | None:
-    """ "70B Q4 does 45 tok/s on 1.79 TB/s": no step is faster than its bytes over the bandwidth."""
-    claimed, is_time = claim.one("rate"), False
-    if claimed is None:
-        claimed, is_time = claim.one("token_time") or _bare_time(claim), True
-    if claimed is None or claim.topics & {"training", "prefill"} or claim.all("price_hour") or claim.all("power"):
+@dataclass(frozen=True, slots=True)
+class Step:
+    """All that decides how long a step takes: `peak` of all devices is None where it is not known."""
+
+    subject: Subject | None
+    cache: Cache | None
+    context: float
+    bandwidth: float
+    peak: float | None
+
+    def read_bytes(self, stored: Stored, batch: float) -> float:
+        """Weight bytes of one step: all, or of a model with experts those that a batch reaches."""
+        if self.subject is None or self.subject.shape is None or not self.subject.shape.experts:
+            return stored.bytes
+        return float(weights_read_bytes(self.subject.shape, max(1, round(batch)), stored.bits))
+
+    def held(self, batch: float) -> float:
+        return self.cache.held(self.context, batch) if self.cache and self.context else 0.0
+
+    def flop(self, batch: float) -> float:
+        """FLOP of one step of a batch; 0 where no model is known."""
+        if self.subject is None:
+            return 0.0
+        if self.subject.shape is None or not self.context:
+            return 2 * self.subject.active * batch
+        return batch * float(decode_flop(self.subject.shape, self.context))
+
+    def time_s(self, stored: Stored, batch: float) -> tuple[float, bool]:
+        """Seconds of a step, and whether arithmetic binds."""
+        moving = (self.read_bytes(stored, batch) + self.held(batch)) / self.bandwidth
+        computing = self.flop(batch) / self.peak if self.peak else 0.0
+        return max(moving, computing), computing > moving
+
+
+def decode_rate(view: View) -> Answer | Gap | None:
+    """ "70B Q4 does 45 tok/s on 1.79 TB/s": no step is faster than its bytes over the bandwidth, or FLOP over peak."""
+    return _decode(view, view.one("rate"), is_time=False)
+
+
+def decode_time(view: View) -> Answer | Gap | None:
+    """ "70B FP16 takes 29 ms per token on an H200": the same, as the time of a step."""
+    return _decode(view, view.one("token_time") or _bare_time(view), is_time=True)
+
+
+def _decode(view: View, claimed: Said | None, *, is_time: bool) -> Answer | Gap | None:
+    if view.about("training", "prefill", "mfu", "chinchilla") or view.peek("price_hour") or view.peek("power"):
         return None
-    bandwidth, where = _bandwidth(claim)
-    subject, weights = subject_of(claim), _weights(claim)
+    if claimed is None:
+        return None
+    view.says("decode", "tpot", "bandwidth", "weights")
+    bandwidth, where = bandwidth_of(view)
+    subject = subject_of(view)
+    weights = _weights(view, subject)
+    unsaid = [name for name in ("batch", "context") if not view.peek("sequences" if name == "batch" else name)]
     missing = [*(("bandwidth",) if bandwidth is None else ())]
     missing += [] if weights else ["model"] if subject is None else ["precision"]
+    quantity = "decode-time" if is_time else "decode-rate"
     if claimed.low is None or not weights or bandwidth is None:
-        unsaid = [name for name in ("batch", "context") if not claim.all("sequences" if name == "batch" else name)]
         figure = ("figure",) if claimed.low is None else ()
-        return Gap("decode-time" if is_time else "decode-rate", (*figure, *missing, *unsaid))
-    return _answer(claim, claimed, is_time, bandwidth, where, subject, weights)
-
-
-def _answer(
-    claim: Claim, claimed: Said, is_time: bool, bandwidth: float, where: tuple[Finding, ...], subject: Subject | None,
-    weights: tuple[Stored, ...],
-) -> Answer | Gap:  # fmt: skip
-    batch, context = claim.value("sequences"), claim.value("context")
-    each = kv_per_token(claim, subject)
-    if context and each is None:
-        return Gap("decode-rate", ("model-layers",))
-    held = (each[0] if each and context else 0.0) * (context or 0.0)
-    per_user = "each" in claim.topics or is_time
+        return Gap(quantity, (*figure, *missing, *unsaid))
+    if not view.claim.names("format") and not view.peek("bits") and does_not_fit(view, weights, 0.0):
+        return Gap(quantity, ("precision", *unsaid))  # as it was published it does not fit, and narrower it may
+    batch = 1.0 if view.says("single") else view.value("sequences")
+    context = context_of(view)
+    cache = cache_of(view, subject) if context or view.peek("kv_token") else None
+    if context and cache is None:
+        return Gap(quantity, ("model-layers",))
+    many = devices_of(view) or 1.0
+    peak, peaked = peak_of(view)
+    step = Step(subject, cache, context or 0.0, bandwidth, peak * many if peak else None)
+    share = 1 / many if claimed.per == "device" else 1.0
+    per_user = is_time or claimed.per == "user" or view.says("each")
     cases = tuple(
-        _case(stored, subject, held, batch or 1.0, bandwidth, per_user, is_time, len(weights) > 1) for stored in weights
+        _case(
+            step,
+            stored,
+            batch or 1.0,
+            per_user,
+            is_time,
+            stored.name if len(weights) > 1 or not (view.claim.names("format") or view.peek("bytes")) else "",
+            share,
+        )
+        for stored in weights
     )
-    missing = [name for name, value in (("batch", batch), ("context", context)) if value is None]
-    notes = (
-        *where,
-        *(
-            each[2]
-            if each and context
-            else beside(subject.assumed)
-            if subject and (not claim.all("bytes") or subject.shape)
-            else ()
-        ),
-    )
+    notes = (*where, *_notes(view, subject, cache, context))
+    bound: Bound = "same" if view.says("needs") and view.peek("bandwidth") else "at-least" if is_time else "at-most"
     best = max(case.value for case in cases) if not is_time else min(case.value for case in cases)
     beyond = claimed.range[0] > best if not is_time else claimed.range[1] < best
-    solutions = (
-        tuple(_solutions(claimed, is_time, subject, weights, held, batch, bandwidth, per_user)) if beyond else ()
+    wanted = (claimed.value if not is_time else 1 / claimed.value) / share
+    solutions = tuple(_solutions(claimed, is_time, step, weights, batch, wanted, per_user)) if beyond else ()
+    is_open = (
+        beyond and batch is None and not per_user and any("batch" in each.numbers["settings"] for each in solutions)
     )
+    binds = any(step.time_s(each, batch or 1.0)[1] for each in weights)
     return Answer(
-        "decode-time" if is_time else "decode-rate", "s" if is_time else "tokens/s", claimed, cases,
-        bound="at-least" if is_time else "at-most", assumed=notes, missing=(*missing, "bandwidth-reached"),
-        solutions=solutions, is_open=beyond and batch is None and not per_user and any(map(_is_of_batch, solutions)),
+        quantity, "s" if is_time else "tokens/s", claimed, cases, bound=bound,
+        assumed=(*notes, *(peaked if binds else ())),
+        missing=(*(name for name, value in (("batch", batch), ("context", context)) if value is None),
+                 "bandwidth-reached"),
+        solutions=solutions, is_open=is_open, is_limit=claimed.side == ("least" if is_time else "most"),
+        refuted=does_not_fit(view, weights, step.held(batch or 1.0)),
     )  # fmt: skip
 
 
-def _is_of_batch(solution: Finding) -> bool:
-    return "batch" in solution.numbers["settings"]
+def _notes(view: View, subject: Subject | None, cache: Cache | None, context: float | None) -> Notes:
+    if cache and context:
+        return cache.assumed
+    return beside(subject.assumed) if subject and (not view.peek("bytes") or subject.shape) else ()
 
 
-def _case(
-    stored: Stored, subject: Subject | None, held: float, batch: float, bandwidth: float, per_user: bool, is_time: bool,
-    is_choice: bool,
-) -> Case:  # fmt: skip
-    weights = read_bytes(stored, subject, batch)
-    moved = weights + batch * held
-    terms = [Term("bandwidth", bandwidth, "bytes/s"), Term("weights", weights, "bytes")]
-    below = "{1}"
-    if held:
-        terms.append(Term("kv", batch * held, "bytes"))
-        below = "({1} + {2})"
-    value, formula = bandwidth / moved, f"{{0}} / {below}"
-    if is_time:
-        value, formula = moved / bandwidth, f"{below} / {{0}}"
-    elif batch != 1 and not per_user:
+def _case(step: Step, stored: Stored, batch: float, per_user: bool, is_time: bool, name: str, share: float) -> Case:
+    weights, held = step.read_bytes(stored, batch), step.held(batch)
+    seconds, is_compute = step.time_s(stored, batch)
+    if is_compute:
+        terms = [Term("peak", step.peak or 0.0, "flop/s"), Term("flop", step.flop(batch), "FLOP")]
+        below = "{1}"
+    else:
+        terms = [Term("bandwidth", step.bandwidth, "bytes/s"), Term("weights", weights, "bytes")]
+        terms += [Term("kv", held, "bytes")] if held else []
+        below = "({1} + {2})" if held else "{1}"
+    value, formula = (seconds, f"{below} / {{0}}") if is_time else (1 / seconds, f"{{0}} / {below}")
+    if not is_time and batch != 1 and not per_user:
         terms.append(Term("batch", batch, "users"))
         value, formula = value * batch, f"{formula} × {{{len(terms) - 1}}}"
-    return Case(value, tuple(terms), formula, stored.name if is_choice else "")
-
-
-def read_bytes(stored: Stored, subject: Subject | None, batch: float) -> float:
-    """Weight bytes of one step: all, or of a model with experts those that a batch reaches."""
-    if subject is None or subject.shape is None or not subject.shape.experts:
-        return stored.bytes
-    return float(weights_read_bytes(subject.shape, max(1, round(batch)), stored.bits))
+    if not is_time and share != 1:
+        terms.append(Term("devices", 1 / share, "devices"))
+        value, formula = value * share, f"{formula} / {{{len(terms) - 1}}}"
+    return Case(value, tuple(terms), formula, name)
 
 
 def _solutions(
-    claimed: Said, is_time: bool, subject: Subject | None, weights: tuple[Stored, ...], held: float,
-    batch: float | None, bandwidth: float, per_user: bool,
+    claimed: Said, is_time: bool, step: Step, weights: tuple[Stored, ...], batch: float | None, wanted: float,
+    per_user: bool,
 ) -> Iterator[Finding]:  # fmt: skip
     """What would make the rate possible: other bandwidth, more sequences, an empty cache, narrower weights."""
-    wanted = claimed.value if not is_time else 1 / claimed.value
     many = batch or 1.0
-    least = min(read_bytes(stored, subject, many) for stored in weights)
+    narrow = min(weights, key=lambda stored: step.read_bytes(stored, many))
+    least, held = step.read_bytes(narrow, many), step.held(1.0)
     steps = wanted if per_user else wanted / many
-    unit = "s" if is_time else "tokens/s"
-    figure = "decode-time" if is_time else "decode-rate"
-    if not per_user and (count := _batch_for(wanted, least, held, bandwidth)) is not None and count > many:
-        rate = count * bandwidth / (least + count * held)
-        yield solved(figure, unit, rate, {"batch": count})
+    unit, figure = ("s", "decode-time") if is_time else ("tokens/s", "decode-rate")
+    ceiling = math.inf if not step.peak or not step.flop(1.0) else step.peak / step.flop(1.0)
+    if not per_user and (count := _batch_for(wanted, least, held, step.bandwidth)) is not None and count > many:
+        rate = count * step.bandwidth / (least + count * held)
+        if wanted * (1 - claimed.off) <= ceiling:
+            yield solved(figure, unit, rate, {"batch": count})
+    if steps * many > ceiling * (1 + claimed.off):
+        return  # no bandwidth helps where arithmetic binds
     yield solved(figure, unit, claimed.value, {"bandwidth": steps * (least + many * held)})
-    if held and bandwidth / least >= steps:
-        room = (bandwidth / steps - least) / many
+    if held and step.bandwidth / least >= steps:
+        room = (step.bandwidth / steps - least) / many
         yield solved(figure, unit, claimed.value, {"mean_kv": room, "kv_share": room / held})
-    for name in _NARROWER if subject else ():
-        stored = stored_as(subject, name) if subject else weights[0]
-        rate = bandwidth / (read_bytes(stored, subject, many) + many * held)
+    for name in _NARROWER if step.subject else ():
+        stored = stored_as(step.subject, name) if step.subject else weights[0]
+        rate = step.bandwidth / (step.read_bytes(stored, many) + many * held)
         if stored.bytes < least and rate >= steps * (1 - claimed.off):
             shown = 1 / rate if is_time else rate * (1 if per_user else many)
             yield solved(figure, unit, shown, {"format": name})
@@ -141,30 +197,27 @@ def _batch_for(wanted: float, weights: float, held: float, bandwidth: float) -> 
     return max(1, math.ceil(wanted * weights / left)) if left > 0 else None
 
 
-def _bare_time(claim: Claim) -> Said | None:
-    """A time alone, where it is one of a step: milliseconds beside a bandwidth."""
-    times = claim.all("time")
-    return (
-        times[0] if len(times) == 1 and times[0].value < 10 and (claim.all("bandwidth") or claim.all("bytes")) else None
-    )
+def _bare_time(view: View) -> Said | None:
+    """A time alone, where it is one of a step: milliseconds beside a bandwidth, or TPOT by its name."""
+    times = view.claim.all("time")
+    if (
+        len(times) == 1
+        and times[0].value < 10
+        and (view.peek("bandwidth") or view.peek("bytes") or view.about("tpot", "decode"))
+    ):
+        return view.one("time")
+    return None
 
 
-def _bandwidth(claim: Claim) -> tuple[float | None, tuple[Finding, ...]]:
-    said = claim.value("bandwidth")
-    many = claim.value("devices") or 1.0
-    if said is not None:
-        return said, ()
-    device = device_of(claim)
-    if device is None:
-        return None, ()
-    notes = (*device[1], assumed("device-bandwidth", device[0].name, bandwidth=device[0].bandwidth_bytes_per_s))
-    return device[0].bandwidth_bytes_per_s * many, notes
-
-
-def _weights(claim: Claim) -> tuple[Stored, ...]:
+def _weights(view: View, subject: Subject | None) -> tuple[Stored, ...]:
     """Bytes as said, else of the model in each format that the claim may mean."""
-    said, subject = claim.one("bytes"), subject_of(claim)
-    if said is not None and not (subject and is_memory_of_device(claim, said)):
-        ends = dict.fromkeys((said.low or 0.0, said.high or 0.0))
-        return tuple(Stored(end, 8 * end / subject.params if subject else 0.0, f"{end / 1e9:g} GB") for end in ends)
-    return stored_of(claim, subject) if subject else ()
+    said = next(iter(view.claim.all("bytes")), None)
+    if said is not None and subject and is_memory_of_device(view, said):
+        view.used.add(said)
+        said = None
+    if said is None or view.about("kv"):
+        return stored_of(view, subject) if subject else ()
+    one = view.one("bytes")
+    assert one is not None
+    ends = dict.fromkeys((one.low or 0.0, one.high or 0.0))
+    return tuple(Stored(end, 8 * end / subject.params if subject else 0.0, f"{end / 1e9:g} GB") for end in ends)

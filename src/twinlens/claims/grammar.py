@@ -1,9 +1,9 @@
 """The grammar of a claim: quantities, names and topics in any order; words in between are kept or said to be unread.
 
 claim    = { labelled | quantity | name | topic | filler | unread }
-labelled = ("batch" | "context" | "TP" | "head dim" | "layers") number
-quantity = number unit                       (claims/quantity.py)
-name     = model | device | format | link    (claims/names.py)
+labelled = ("batch" | "context" | "TP" | "head dim" | "layers" …) number
+quantity = number unit [ "per user" | "per GPU" ]   (claims/quantity.py)
+name     = model | device | format | link           (claims/names.py)
 """
 
 from __future__ import annotations
@@ -11,49 +11,67 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from twinlens.claims.names import OPTIMIZERS, device_at, format_at, link_at, model_at
+from twinlens.claims.names import device_at, format_at, link_at, model_at
+from twinlens.claims.plain import plain
 from twinlens.claims.quantity import NUMBER, read_quantity
-from twinlens.claims.said import UNREADABLE, Claim, Said, checked
+from twinlens.claims.said import UNREADABLE, Claim, Said, Word, checked, rounding, rounding_of_input
 from twinlens.claims.words import FILLERS, TOPICS
 from twinlens.errors import BadInput
+from twinlens.theory.layout import OPTIMIZERS
 
 _MOST_LETTERS = 1000
 _WORD = re.compile(r"[^\s,;:()\[\]?!\"“”]+")
-_GAP = re.compile(r"[\s,;:()\[\]?!\"“”.=+/&]+")
-_COUNT = r"\s*(?:of|size|=|:)*\s*(?P<sign>-)?(?P<n>\d[\d,]*)\s?(?P<k>[kK])?(?![\d.]*\w|\.\d)"
+_GAP = re.compile(r"[\s,;:()\[\]?!\"“”.=+/&'*→]+")
+_COUNT = (
+    r"\s*(?:of|size|=|:|is|a)*\s*(?P<about>~|about |around )?(?P<sign>-)?(?P<n>\d[\d,]*)"
+    r"\s?(?P<k>[kK])?(?![\d.]*\w|\.\d)"
+)
+_PART = r"\s*(?:of|=|:|is)*\s*(?P<sign>-)?(?P<n>0?\.\d+|1\.0|0)(?![\w.%])(?! ?%)(?P<k>)"
 _LABELLED = tuple(
-    (kind, re.compile(rf"(?:{words}){_COUNT}"))
-    for kind, words in (
-        ("sequences", r"(?i:batch(?: size)?|bs|concurrency|users?)(?: of)?"),
-        ("context", r"(?i:context(?: length)?|ctx|seq(?:uence)?[ _-]?len(?:gth)?)(?: of)?"),
-        ("devices", r"(?:TP|tp|tensor[ -]parallel)[ -]?"),
-        ("head_dim", r"(?i:head[ _-]dim(?:ension)?)"),
-        ("layers", r"(?i:layers)"),
-        ("kv_heads", r"(?i:kv[ _-]heads)"),
+    (kind, re.compile(rf"(?:{words}){count}"))
+    for kind, words, count in (
+        ("sequences", r"(?i:batch(?:[- ]?size)?|bs|concurrency|users?)(?: of)?", _COUNT),
+        ("context", r"(?i:context(?:[- ](?:length|window))?|ctx|seq(?:uence)?[ _-]?len(?:gth)?)(?: of)?", _COUNT),
+        ("devices", r"(?:TP|tp|tensor[ -]parallel(?:ism)?)[ -]?", _COUNT),
+        ("head_dim", r"(?i:head[ _-]dim(?:ension)?)", _COUNT),
+        ("layers", r"(?i:layers)", _COUNT),
+        ("kv_heads", r"(?i:kv[ _-]heads)", _COUNT),
+        ("drafts", r"(?i:(?:draft|speculation)(?:[ -](?:length|depth|tokens))?|gamma|k(?==))(?: of)?", _COUNT),
+        ("share", r"(?i:acceptance(?: rate| probability)?|MFU|utili[sz]ation)", _PART),
     )
 )
 _TIMES = tuple(
     (re.compile(rf"(?i:{words})(?![\w-])"), times)
-    for words, times in ((r"doubl(?:es|ed)|twice(?: as \w+)?", 2.0), (r"tripl(?:es|ed)|three times", 3.0))
+    for words, times in (
+        (r"halv(?:es|ing|ed)", 2.0),
+        (r"quarter(?:s|ed)", 4.0),
+        (r"doubl(?:es|ed)|twice(?: as \w+)?", 2.0),
+        (r"tripl(?:es|ed)|3 times", 3.0),
+    )
 )
 _OF_STATES = re.compile(r"(?i:8[ -]?bit|bf16)[ -]?(?i:adam)")
 """A format of an optimizer's states, and not of the weights."""
-_MODEL_END = re.compile(r"(?![\w-])")
+_YEAR = re.compile(r"(?i)(?:in|since|by|from|of|until) (?:19|20)\d\d(?! ?[\w%$])")
+_CARD = re.compile(
+    r"(?i)[ -]?(?:of )?(?:vram |memory |class )?(?:nvidia |amd )?(?:gpus?|cards?|accelerators?|devices?)(?!\w)"
+)
+_OF_SIZE = re.compile(r"(?:[A-Za-z][\w.]*-)*?[A-Za-z][A-Za-z\d.]*-(?=\d+(?:\.\d+)?[BbMT](?![A-Za-z0-9]))")
+"""The family of a model that is not in the catalogue: "Falcon-40B" is 40B."""
 
 
 def read_claim(text: str) -> Claim:
     """A claim from a sentence. Raises BadInput for what is empty, endless, unit-less, zero, negative or absurd."""
-    plain = " ".join(text.split()).replace("24/7", "24 h/day")
-    if not plain:
+    if not text.strip():
         raise BadInput(
             'claim what? Give a sentence: twinlens claim "70B Q4 does 45 tok/s on 1.79 TB/s"', code=UNREADABLE
         )
-    if len(plain) > _MOST_LETTERS:
-        raise BadInput(f"a claim is a sentence of at most {_MOST_LETTERS} letters, not {len(plain):,}", code=UNREADABLE)
-    claim = _read(plain)
-    if not claim.said and not claim.topics and not claim.names:
+    if len(text) > _MOST_LETTERS:
+        raise BadInput(f"a claim is a sentence of at most {_MOST_LETTERS} letters, not {len(text):,}", code=UNREADABLE)
+    whole = plain(text).replace("24/7", "24 h/day")
+    claim = _read(whole)
+    if not claim.said and not claim.words:
         raise BadInput(
-            f"nothing in {plain[:60]!r} was understood; a claim has a figure with a unit, such as 45 tok/s or 40 GB",
+            f"nothing in {whole[:60]!r} was understood; a claim has a figure with a unit, such as 45 tok/s or 40 GB",
             code=UNREADABLE,
         )
     return claim
@@ -61,53 +79,81 @@ def read_claim(text: str) -> Claim:
 
 def _read(text: str) -> Claim:
     said: list[Said] = []
-    names: dict[str, list[str]] = {}
-    topics: set[str] = set()
+    words: list[Word] = []
     unread: list[str] = []
     at = 0
     while at < len(text):
-        if gap := _GAP.match(text, at):
+        if gap := _GAP.match(text, at) or _YEAR.match(text, at):
             at = gap.end()
-            continue
-        if _OF_STATES.match(text, at):
-            at = _topic(text, at, topics, names, unread)
+        elif _OF_STATES.match(text, at):
+            at = _topic(text, at, words, unread)
         elif found := _name(text, at):
-            kind, name, at = found
-            names.setdefault(kind, []).append(name)
+            words.append(found[0])
+            at = found[1]
+        elif (family := _OF_SIZE.match(text, at)) is not None:
+            unread.append(family[0].strip("-"))
+            at = family.end()
         elif multiplied := _multiplied(text, at):
             said.append(multiplied[0])
             at = multiplied[1]
         elif (labelled := _labelled(text, at)) or (labelled := read_quantity(text, at)):
-            said.append(_factor(labelled[0]) if "device" in names else labelled[0])
+            said.append(_in_place(labelled[0], text, labelled[1], said, words))
+            words += _within(labelled[0], text)
             at = labelled[1]
         else:
-            at = _topic(text, at, topics, names, unread)
-    return Claim(
-        text, tuple(said), {kind: tuple(each) for kind, each in names.items()}, frozenset(topics), tuple(unread)
-    )
+            at = _topic(text, at, words, unread)
+    return Claim(text, tuple(said), tuple(words), tuple(unread))
 
 
 def _multiplied(text: str, at: int) -> tuple[Said, int] | None:
     """ "doubles", "twice as fast", "triples": a ratio in a word."""
     for pattern, times in _TIMES:
         if (found := pattern.match(text, at)) is not None:
-            return Said("ratio", times, times, found[0]), found.end()
+            return Said("ratio", times, times, found[0], at=at), found.end()
     return None
 
 
-def _factor(said: Said) -> Said:
-    """ "1.4x" before a second device is a ratio, not a count: "H200 is 1.4x H100"."""
-    return replace(said, kind="ratio") if said.kind == "devices" and said.text[-1:] in "x×" else said
+def _in_place(said: Said, text: str, end: int, before: list[Said], words: list[Word]) -> Said:
+    """A quantity by its neighbours: "H200 is 1.4x H100" is no count, and 24 GB of "a 24 GB 3090" are its own."""
+    if said.kind == "devices" and said.text.strip()[-1:] in "x×" and any(each.kind == "device" for each in words):
+        return replace(said, kind="ratio")
+    if said.kind == "params" and re.search(r"(?i)activat(?:es|ing|ed)(?: only| about| just)? $", text[: said.at]):
+        return replace(said, kind="active")
+    if said.per == "user" and said.text.endswith(" each") and before and before[-1].kind == "devices":
+        return replace(said, per="device")
+    if said.kind == "bytes" and not said.per and not said.side:
+        counted = (
+            bool(before)
+            and before[-1].kind == "devices"
+            and not text[before[-1].at : said.at].strip().replace(before[-1].text, "")
+        )
+        if counted or _CARD.match(text, end) or (text[end : end + 1] in " -" and device_at(text, end + 1)):
+            return replace(said, kind="card_bytes")
+    return said
 
 
-def _name(text: str, at: int) -> tuple[str, str, int] | None:
+def _within(said: Said, text: str) -> list[Word]:
+    """Names and topics inside a quantity: the device of "29,500 H100 hours", the format of "3,958 FP8 TFLOPS"."""
+    if said.kind not in ("device_time", "flop_rate", "share"):
+        return []
+    found: list[Word] = []
+    for start in re.finditer(r"(?<=[ -])(?=[A-Za-z])", said.text):
+        at = said.at + start.start()
+        if named := _name(text, at):
+            found.append(named[0])
+        else:
+            _topic(text, at, found, [])
+    return [each for each in found if each.name not in ("machine", "named")]
+
+
+def _name(text: str, at: int) -> tuple[Word, int] | None:
     for kind, find in (("model", model_at), ("device", device_at), ("format", format_at), ("link", link_at)):
         found = find(text, at)
         if found is not None:
             name, end = found
             if kind == "format" and _is_of_cache(text, at, end):
                 kind = "kv_format"
-            return kind, name, end
+            return Word(kind, name, text[at:end], at), end
     return None
 
 
@@ -124,7 +170,10 @@ def _labelled(text: str, at: int) -> tuple[Said, int] | None:
         if found is not None and not _is_number_of_another(text, found):
             number = float(found["n"].replace(",", "")) * (-1 if found["sign"] else 1)
             number *= (1024 if kind == "context" else 1000) if found["k"] else 1
-            return checked(Said(kind, number, number, found[0].strip())), found.end()
+            off = rounding(found["n"], False)
+            return checked(
+                Said(kind, number, number, found[0].strip(), off, rounding_of_input(found["n"]), at=at)
+            ), found.end()
     return None
 
 
@@ -133,13 +182,13 @@ def _is_number_of_another(text: str, found: re.Match[str]) -> bool:
     return re.match(r" ?(?:tok|GB|GiB|TB|MB|ms|%|[KMGT]i?B)", text[found.end() :]) is not None
 
 
-def _topic(text: str, at: int, topics: set[str], names: dict[str, list[str]], unread: list[str]) -> int:
+def _topic(text: str, at: int, words: list[Word], unread: list[str]) -> int:
     for pattern, topic in TOPICS:
         found = pattern.match(text, at)
         if found is not None:
-            topics.add(topic)
+            words.append(Word("topic", topic, found[0], at))
             if topic in OPTIMIZERS:
-                names.setdefault("optimizer", []).append(topic)
+                words.append(Word("optimizer", topic, found[0], at))
             return found.end()
     word = _WORD.match(text, at)
     if word is None:

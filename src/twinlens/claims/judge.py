@@ -1,58 +1,136 @@
-"""The judgement of a claim: the first rule that its figures ask for, and the ruling on its answer."""
+"""The judgement of a claim: the ruling on its meaning, with everything that it rests on, and what was not used.
+
+What no answer used is said, and where it could change the ruling there is none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator, Sequence
 
-from twinlens.claims.answer import Answer, Bound, Case, Gap, Judged, Ruling, values
-from twinlens.claims.collective import all_reduce_share, all_reduce_time
-from twinlens.claims.cost import amortised, energy_per_token, energy_share, monthly_bill, price_per_token
-from twinlens.claims.datasheet import datasheet
-from twinlens.claims.decode import decode_rate
-from twinlens.claims.hour import break_even, useful_hour
-from twinlens.claims.kv import kv_each, kv_size
-from twinlens.claims.link import link
-from twinlens.claims.prefill import prefill
-from twinlens.claims.ratio import ratio
-from twinlens.claims.said import Claim, Said
-from twinlens.claims.speculation import speculation
-from twinlens.claims.training import training_memory, training_mfu, training_time
-from twinlens.claims.training_fit import training_fit
-from twinlens.claims.weights import fit, weights_size
+from twinlens.claims.answer import Answer, Case, Gap, Judged, Ruling, values
+from twinlens.claims.meaning import Fitted, meaning
+from twinlens.claims.ruling import ruling_of
+from twinlens.claims.said import Claim, Said, Token, View, Word
+from twinlens.claims.several import conflicts_of, ends_of, with_each
 from twinlens.record.finding import Finding
 
-Rule = Callable[[Claim], Answer | Gap | None]
-RULES: tuple[Rule, ...] = (
-    price_per_token, useful_hour, break_even, monthly_bill, amortised, energy_share, energy_per_token, all_reduce_time,
-    all_reduce_share, speculation,
-    training_time, training_mfu, link, ratio, kv_size, kv_each, prefill, decode_rate,
-    datasheet, training_fit, training_memory, fit, weights_size,
-)  # fmt: skip
-"""In the order in which they are asked: what has a unit of its own first, sizes in bytes last."""
-_DECIDE = ("model", "uses-per-user", "users", "phase")
-_GIB = 1024**3 / 1e9
 _EVERY = ("lens", "model", "precision", "device", "batch", "context")
 """What any figure of a device needs before it means something."""
+_DECISIVE = ("not", "sparse", "node-of-8", "sharded", "checkpoint", "both-ways", "one-way")
+"""Topics that turn a claim into another one; the others only say what a figure is about."""
+_ORDER: tuple[Ruling, ...] = ("wrong", "incomplete", "holds under an assumption", "holds")
 
 
 def judge(claim: Claim) -> Judged:
     """The ruling on a claim, with everything that it rests on. Raises BadInput for a claim that contradicts itself."""
-    answer = next((found for rule in RULES if (found := rule(claim)) is not None), None)
-    if answer is None:
-        figure = () if claim.all("share") else ("figure",)
-        answer = Gap("nothing", (*figure, *(name for name in _EVERY if not _says(claim, name))))
+    found, error = meaning(claim)
+    left = _left(claim, found)
+    is_whole = bool(found) and not any(isinstance(each.answer, Gap) for each in found) and not left
+    if ends := ends_of(claim):
+        found = [fitted for each in ends for fitted in meaning(each)[0]]
+        left = _left(claim, found)
+    elif not is_whole and (conflicts := conflicts_of(claim)):
+        found = with_each(claim, conflicts, found, left)
+        left = _left(claim, found)
+    elif not found and error is not None:
+        raise error
+    return _judged(claim, found, left)
+
+
+def _left(claim: Claim, found: Sequence[Fitted]) -> tuple[Token, ...]:
+    """Numbers, names and decisive topics that no answer used; what says a used number again is none of them."""
+    answered = [each for each in found if isinstance(each.answer, Answer)]
+    used: set[Token] = set().union(*(each.used for each in answered or found))
+    same = {(each.kind, each.low, each.high) for each in used if isinstance(each, Said)}
+    names = {(each.kind, each.name) for each in used if isinstance(each, Word)}
+    said = (each for each in claim.said if each not in used and (each.kind, each.low, each.high) not in same)
+    words = (
+        each
+        for each in claim.words
+        if each not in used and (each.kind, each.name) not in names and each.kind != "optimizer"
+        and (each.kind != "topic" or each.name in _DECISIVE)
+    )  # fmt: skip
+    return tuple(sorted((*said, *words), key=lambda each: each.at))
+
+
+def _blocks(token: Token, found: Sequence[Fitted]) -> bool:
+    """Whether something unused could change the ruling.
+
+    The name of a device cannot, nor that of a model beside plain numbers, nor how many devices there are where all is
+    said of each, nor a format where bytes or FLOP/s are said.
+    """
+    plain = all(isinstance(each.answer, Answer) and each.answer.is_arithmetic for each in found)
+    used = [each for fitted in found for each in fitted.used if isinstance(each, Said)]
+    if isinstance(token, Said):
+        is_of_each = token.kind == "devices" and any(each.per == "device" for each in used)
+        return not (is_of_each or (plain and token.kind in ("params", "active")))
+    if token.kind == "format":
+        return not plain and not any(each.kind in ("flop_rate", "bytes_per_param") for each in used)
+    return token.kind != "device" and not (plain and token.kind == "model")
+
+
+def _judged(claim: Claim, found: Sequence[Fitted], left: Sequence[Token]) -> Judged:
     unread = (Finding("claim-unread", "warns", "", {"words": list(claim.unread)}),) if claim.unread else ()
-    if isinstance(answer, Gap):
-        return Judged("incomplete", (_missing(answer.missing, answer.quantity, decides=True), *unread))
-    ruling, taken, gib = _ruling(answer)
-    findings = [_computed(answer, case, taken) for case in answer.cases[:4]]
-    findings.insert(0, _compared(answer, taken))
-    findings += answer.assumed if ruling != "wrong" or not gib else ()
-    findings += [Finding("claim-assumed", "notes", "gib", {"taken": "GiB"})] if gib else []
-    findings += [_missing(answer.missing, answer.quantity, decides=answer.is_open)] if answer.missing else []
-    findings += answer.remarks if ruling == "wrong" else ()
-    findings += _kept(answer, ruling)
-    return Judged(ruling, (*findings, *unread))
+    blocks = [each for each in left if _blocks(each, found)]
+    unused = (
+        (Finding("claim-unused", "warns", "", {"texts": [each.text for each in left], "decides": bool(blocks)}),)
+        if left and found else ()
+    )  # fmt: skip
+    answered = [(each, *ruling_of(each)) for each in found if isinstance(each.answer, Answer)]
+    gaps = [each.answer for each in found if isinstance(each.answer, Gap)]
+    if not answered:
+        gap = gaps[0] if gaps else _nothing(claim)
+        return Judged("incomplete", (_missing(gap.missing, gap.quantity, decides=True), *unused, *unread))
+    answered.sort(key=lambda each: _ORDER.index(each[1]))
+    ruling = answered[0][1]
+    if blocks or (gaps and ruling != "wrong"):
+        ruling = "incomplete"
+    findings = [finding for each in answered for finding in _told(*each)]
+    missing = [each for each in findings if each.code == "claim-missing"]
+    names = [name for each in missing for name in each.numbers["names"]] + [
+        name for gap in gaps for name in gap.missing
+    ]
+    if names:
+        decides = bool(gaps) or any(each.numbers["decides"] for each in missing)
+        subject = gaps[0].quantity if gaps else missing[0].subject
+        findings = [each for each in findings if each.code != "claim-missing"]
+        findings.append(
+            _missing(
+                tuple(name for gap in gaps for name in gap.missing) if gaps else tuple(names), subject, decides=decides
+            )
+        )
+    return Judged(ruling, (*once(findings), *unused, *unread))
+
+
+def once(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings without those that are there twice."""
+    kept: list[Finding] = []
+    for each in findings:
+        if each not in kept:
+            kept.append(each)
+    return kept
+
+
+def _nothing(claim: Claim) -> Gap:
+    figure = () if claim.all("share") else ("figure",)
+    return Gap("nothing", (*figure, *(name for name in _EVERY if not _says(claim, name))))
+
+
+def _told(fitted: Fitted, ruling: Ruling, taken: Case, gib: bool) -> Iterator[Finding]:
+    answer = fitted.answer
+    assert isinstance(answer, Answer)
+    yield _compared(answer, taken, fitted.spans)
+    shown = (*answer.cases[:4], *(answer.also if ruling != "holds" else ()))
+    yield from (_computed(answer, case, taken) for case in shown)
+    yield from answer.assumed if ruling != "wrong" or not gib else ()
+    if gib:
+        yield Finding("claim-assumed", "notes", "gib", {"taken": "GiB"})
+    if answer.missing:
+        yield _missing(answer.missing, answer.quantity, decides=answer.is_open)
+    if answer.refuted is not None:
+        yield answer.refuted
+    yield from answer.remarks if ruling == "wrong" else ()
+    yield from _kept(answer, ruling)
 
 
 def _kept(answer: Answer, ruling: Ruling) -> tuple[Finding, ...]:
@@ -65,49 +143,13 @@ def _kept(answer: Answer, ruling: Ruling) -> tuple[Finding, ...]:
     return answer.solutions
 
 
-def _ruling(answer: Answer) -> tuple[Ruling, Case, bool]:
-    """The ruling, the reading that it rests on, and whether GB had to be read as GiB."""
-    said = answer.claimed
-    assert said is not None
-    fitting = [case for case in answer.cases if _right(said, case.value, answer.bound)]
-    named = any(each.subject in _DECIDE and each.numbers.get("decides", True) for each in answer.assumed)
-    if fitting and answer.is_open:
-        return "incomplete", fitting[0], False
-    if fitting:
-        is_sure = len(fitting) == len(answer.cases) and not named
-        return (
-            "holds" if is_sure else "holds under an assumption",
-            min(fitting, key=lambda case: abs(case.value - said.value)),
-            False,
-        )
-    low, high = values(answer.cases)
-    between = answer.bound == "same" and len(answer.cases) > 1 and low <= said.range[1] and said.range[0] <= high
-    if between:
-        nearest = min(answer.cases, key=lambda case: abs(case.value - said.value))
-        return "holds under an assumption", nearest, False
-    if answer.unit.startswith("bytes") and "B" in said.text and "iB" not in said.text and answer.bound == "same":
-        binary = Said(said.kind, (said.low or 0) * _GIB, (said.high or 0) * _GIB, said.text, said.off)
-        as_gib = [case for case in answer.cases if _right(binary, case.value, "same")]
-        if as_gib:
-            return "holds under an assumption", as_gib[0], True
-    return "incomplete" if answer.is_open else "wrong", answer.cases[0], False
-
-
-def _right(said: Said, value: float, bound: Bound) -> bool:
-    low, high = said.range
-    if bound == "at-most":  # the claim is at most what was computed
-        return low <= value
-    if bound == "at-least":
-        return high >= value
-    return low <= value <= high
-
-
-def _compared(answer: Answer, case: Case) -> Finding:
+def _compared(answer: Answer, case: Case, spans: Sequence[tuple[float, float]]) -> Finding:
     said = answer.claimed
     assert said is not None
     least, most = values(answer.cases)
     numbers = {"unit": answer.unit, "bound": answer.bound, "claimed_low": said.low, "claimed_high": said.high,
-               "said": said.text, "computed": case.value, "computed_low": least, "computed_high": most}  # fmt: skip
+               "said": said.text, "computed": case.value, "computed_low": least, "computed_high": most,
+               "rounded_low": min(low for low, _ in spans), "rounded_high": max(high for _, high in spans)}  # fmt: skip
     return Finding("claim-compared", "notes", answer.quantity, numbers)
 
 
@@ -126,7 +168,7 @@ def _says(claim: Claim, name: str) -> bool:
     kinds = {"batch": "sequences", "context": "context"}
     named = {"model": "model", "device": "device", "precision": "format"}
     if name == "lens":
-        return bool(claim.topics & {"training", "decode", "prefill"})
+        return View(claim).about("training", "decode", "prefill")
     if name == "model" and claim.all("params"):
         return True
-    return bool(claim.all(kinds[name])) if name in kinds else bool(claim.names.get(named[name]))
+    return bool(claim.all(kinds[name])) if name in kinds else bool(claim.names(named[name]))

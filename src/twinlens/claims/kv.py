@@ -1,71 +1,72 @@
-"""Claims on the KV cache: its size for users and a context, and the bytes that one token adds."""
+"""Claims on the KV cache: its size for users and a context, the bytes that one token adds, and the tokens that fit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, product, remark, solved
+from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, lacking, product, remark, solved
 from twinlens.claims.names import KV_BYTES
-from twinlens.claims.said import Claim, Said
-from twinlens.claims.subject import kv_per_token, subject_of
+from twinlens.claims.said import Said, View
+from twinlens.claims.subject import Cache, Notes, Subject, cache_of, context_of, kv_terms, subject_of
 from twinlens.record.finding import Finding
 
 _NEAR = 0.08  # a solution is named by round numbers where these come this close
 _CONTEXTS = tuple(2**power for power in range(9, 21))
-_MOST_SOLUTIONS = 4
+_GIB = 1024**3 / 1e9
 
 
-def kv_size(claim: Claim) -> Answer | Gap | None:
+def kv_size(view: View) -> Answer | Gap | None:
     """ "16 users at 32K need 40 GB of KV": bytes of the cache."""
-    claimed = claim.one("bytes") if "kv" in claim.topics else None
-    if claimed is None or "fits" in claim.topics:
+    if not view.says("kv") or view.about("fits", "per-token"):
         return None
-    subject = subject_of(claim)
-    each = kv_per_token(claim, subject)
-    context, users = claim.value("context"), claim.value("sequences")
-    if each is None or context is None:
-        missing = ("model-layers",) if each is None else ()
-        return Gap("kv", (*missing, *(("context",) if context is None else ()), *(("users",) if users is None else ())))
-    size, terms, notes = each
+    claimed = view.one("bytes")
+    if claimed is None:
+        return None
+    subject = subject_of(view)
+    cache, context = cache_of(view, subject), context_of(view)
+    users = 1.0 if view.says("single") else view.value("sequences")
+    if cache is None or context is None:
+        return Gap("kv", lacking({"model-layers": cache, "context": context, "users": users}))
+    users = 1.0 if claimed.per == "user" else users
     many = users or 1.0
-    terms = (*terms, Term("context", context, "tokens"), Term("users", many, "users"))
+    terms = kv_terms(cache, context, many)
     return Answer(
-        "kv", "bytes", claimed, (Case(size * context * many, terms, product(terms)),),
-        assumed=notes if users else (*notes, assumed("users", "1")),
-        solutions=tuple(_solutions(claim, claimed, size, many, context)),
-        remarks=_other_heads(claim, size * context * many),
+        "kv", "bytes", claimed, (Case(cache.held(context, many), terms, product(terms)),),
+        assumed=cache.assumed if users else (*cache.assumed, assumed("users", "1")),
+        solutions=tuple(_kv_solutions(view, claimed, cache, many, context)),
+        remarks=_other_heads(subject, claimed, cache.held(context, many)),
     )  # fmt: skip
 
 
-def _solutions(claim: Claim, claimed: Said, size: float, users: float, context: float) -> Iterator[Finding]:
+def _kv_solutions(view: View, claimed: Said, cache: Cache, users: float, context: float) -> Iterator[Finding]:
     """Round numbers that come near the claim, one change each, and the mean length that is exactly right."""
-    low, high = claimed.low or 0.0, (claimed.high or 0.0) * 1024**3 / 1e9  # GB may have been meant as GiB
-    low, high = low * (1 - _NEAR), high * (1 + _NEAR / 8)
+    low, high = (claimed.low or 0.0) * (1 - _NEAR), (claimed.high or 0.0) * _GIB * (1 + _NEAR / 8)  # GB may mean GiB
 
     def fits(value: float) -> bool:
         return low <= value <= high
 
     for length in _CONTEXTS:
-        if length != context and fits(size * length * users):
-            yield solved("kv", "bytes", size * length * users, {"users": users, "context": length})
-    for count in range(1, 4097):
-        if count != users and fits(size * context * count) and count & (count - 1) == 0:
-            yield solved("kv", "bytes", size * context * count, {"users": count, "context": context})
-    now = KV_BYTES.get(claim.name("kv_format") or claim.name("format") or "fp16", 2.0)
+        if length != context and fits(size := cache.held(length, users)):
+            yield solved("kv", "bytes", size, {"users": users, "context": length})
+    for count in (2**power for power in range(13)):
+        if count != users and fits(size := cache.held(context, count)):
+            yield solved("kv", "bytes", size, {"users": count, "context": context})
+    now = KV_BYTES.get(view.name("kv_format") or view.name("format") or "fp16", 2.0)
     for name in ("fp16", "fp8", "int4"):
-        value = size * KV_BYTES[name] / now * users * context
+        value = cache.held(context, users) * KV_BYTES[name] / now
         if KV_BYTES[name] != now and fits(value):
             yield solved("kv", "bytes", value, {"kv_format": name})
-    yield solved("kv", "bytes", claimed.value, {"users": users, "mean_context": claimed.value / size / users})
+    if cache.held(context) == cache.per_token * context:
+        yield solved(
+            "kv", "bytes", claimed.value, {"users": users, "mean_context": claimed.value / cache.per_token / users}
+        )
 
 
-def _other_heads(claim: Claim, value: float) -> tuple[Finding, ...]:
+def _other_heads(subject: Subject | None, claimed: Said, value: float) -> Notes:
     """What a formula with as many KV heads as heads would give, where that is what was claimed."""
-    subject = subject_of(claim)
-    claimed = claim.one("bytes") or claim.one("kv_token")
-    if subject is None or subject.shape is None or claimed is None or subject.shape.mla:
+    if subject is None or subject.shape is None or subject.shape.mla:
         return ()
-    low, high = claimed.range[0], claimed.range[1] * 1024**3 / 1e9  # GB may have been meant as GiB
+    low, high = claimed.range[0], claimed.range[1] * _GIB  # GB may have been meant as GiB
     for factor, what in ((subject.shape.heads / subject.shape.kv_heads, "all-heads"), (0.5, "keys-only"),
                          (1 / subject.shape.kv_heads, "one-head")):  # fmt: skip
         if factor != 1 and low <= value * factor <= high:
@@ -73,28 +74,44 @@ def _other_heads(claim: Claim, value: float) -> tuple[Finding, ...]:
     return ()
 
 
-def kv_each(claim: Claim) -> Answer | Gap | None:
+def kv_each(view: View) -> Answer | Gap | None:
     """ "KV of 320 KiB per token": bytes that one token adds to the cache, of all layers or of one."""
-    claimed = claim.one("kv_token")
-    if claimed is None or claim.all("bytes") or claim.all("rate"):
+    claimed = view.one("kv_token")
+    if claimed is None and view.says("per-token"):
+        claimed = view.one("bytes")
+    if claimed is None:
         return None
-    subject = subject_of(claim)
-    each = kv_per_token(claim, subject)
-    if each is None:
+    view.says("kv", "per-token")
+    subject = subject_of(view)
+    cache = cache_of(View(view.claim) if view.peek("kv_token") else view, subject)
+    view.name("format"), view.name("kv_format")
+    if cache is None or (view.peek("kv_token") and cache.shape is None and not view.peek("layers")):
         return Gap("kv-per-token", ("model-layers",))
-    size, terms, notes = each
-    if "per-layer" in claim.topics and subject is not None and subject.shape is not None:
-        size /= subject.shape.attention_layers
+    size = cache.per_token
+    terms: tuple[Term, ...] = (Term("kv-per-token", cache.per_token, "bytes/token"),)
+    shape = cache.shape
+    if view.says("per-layer") and shape is not None:
+        size /= shape.attention_layers
         terms = (Term("kv-per-token-and-layer", size, "bytes/token"),)
-    elif subject is not None and subject.shape is not None and not subject.shape.mla:
-        shape = subject.shape
-        element = size / (2 * shape.attention_layers * shape.kv_heads * shape.head_dim)
-        terms = tuple(
-            Term(name, value, "1")
-            for name, value in (("both", 2), ("layers", shape.attention_layers), ("kv-heads", shape.kv_heads),
-                                ("head-dim", shape.head_dim), ("bytes", element))
-        )  # fmt: skip
+    elif shape is not None and not shape.mla:
+        parts = {"both": 2, "layers": shape.attention_layers, "kv-heads": shape.kv_heads, "head-dim": shape.head_dim,
+                 "bytes": cache.element}  # fmt: skip
+        terms = tuple(Term(name, value, "1") for name, value in parts.items())
     return Answer(
-        "kv-per-token", "bytes/token", claimed, (Case(size, terms, product(terms)),), assumed=notes,
-        remarks=_other_heads(claim, size),
+        "kv-per-token", "bytes/token", claimed, (Case(size, terms, product(terms)),), assumed=cache.assumed,
+        remarks=_other_heads(subject, claimed, size),
     )  # fmt: skip
+
+
+def kv_tokens(view: View) -> Answer | Gap | None:
+    """ "40 GB of KV hold 300k tokens": room over the bytes of a token."""
+    claimed = view.one("context") if view.peek("context") else view.one("tokens")
+    if claimed is None or not view.says("kv") or not view.says("fits") or not view.peek("bytes"):
+        return None
+    subject, room = subject_of(view), view.value("bytes")
+    cache = cache_of(view, subject)
+    if cache is None or room is None:
+        return Gap("kv-tokens", lacking({"model-layers": cache, "device": room}))
+    terms = (Term("room", room, "bytes"), Term("kv-per-token", cache.per_token, "bytes/token"))
+    return Answer("kv-tokens", "tokens", claimed, (Case(room / cache.per_token, terms, "{0} / {1}"),),
+                  bound="at-most", assumed=cache.assumed)  # fmt: skip

@@ -5,20 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-from twinlens.claims.said import UNREADABLE, Said, checked, rounding
+from twinlens.claims.names import device_at
+from twinlens.claims.said import UNREADABLE, Said, checked, rounding, rounding_of_input
 from twinlens.errors import BadInput
 
 _DIGITS = r"\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+"
 NUMBER = re.compile(
-    rf"(?P<about>(?:~|≈|about |around |roughly |approx\.? |nearly )\s*)?(?P<money>\$|€)?(?P<sign>[-−])?(?P<n>{_DIGITS})"
-    rf"(?:\s?(?:-|–|to)\s?\$?(?P<m>{_DIGITS}))?(?P<plus>\+)?"
+    r"(?i:(?P<most>(?:at most|no more than|not more than|less than|fewer than|under|below|beneath|"
+    r"max(?:imum)?(?: of)?|<|≤)\s*)"
+    r"|(?P<least>(?:at least|no less than|not less than|more than|above|min(?:imum)?(?: of)?|>|≥)\s*))?"
+    rf"(?P<about>(?:~|≈|about |around |roughly |approx\.? |approximately |nearly |almost |some |circa |ca\. )\s*)?"
+    rf"(?P<two>(?i:between) )?(?P<money>\$)?(?P<sign>[-−])?(?P<n>{_DIGITS})(?:(?:\s?(?:-|–|to)\s?|(?(two) and |"
+    rf"(?!)))\$?(?P<m>{_DIGITS}))?(?P<plus>\+)?"
 )
 LETTER = re.compile(r"(?P<n>[XYN])(?= ?(?:tok|tokens|t/s|GB|ms|users|%))")
 _DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12, "p": 1e15, "e": 1e18}
-_WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "bn": 1e9}
 _SECONDS = {
-    "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0,
+    "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "millisecond": 1e-3,
+    "s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0,
     "hour": 3600.0, "hr": 3600.0, "day": 86400.0, "week": 604800.0, "month": 365 * 86400 / 12, "year": 365 * 86400.0,
 }  # fmt: skip
 _NEXT = r"(?=(?:[ABHLVTabhlvt]\d{1,3}|[Gg][BHbh]\d{2,3}|MI\d{3}|mi\d{3}|RTX|rtx|\d+ ?GB)(?:s?(?![\w/])|x))"
@@ -42,7 +49,7 @@ def _form(kind: str, pattern: str, factor: Callable[[re.Match[str], float], floa
 
 
 def _bytes(match: re.Match[str], number: float) -> float:
-    size = match["x"].lower()
+    size = match["x"].lower()[:1]
     if match["i"]:
         return 1024.0 ** ("kmgtp".index(size) + 1)
     return _DECIMAL[size]
@@ -51,6 +58,11 @@ def _bytes(match: re.Match[str], number: float) -> float:
 def _scale(match: re.Match[str], number: float) -> float:
     word = (match["x"] or "").lower()
     return _WORDS[word] if word in _WORDS else _DECIMAL[word]
+
+
+def _scale_of_power(match: re.Match[str], number: float) -> float:
+    """As of J and W, where m is a thousandth."""
+    return 1e-3 if match["x"] == "m" else _scale(match, number)
 
 
 def _context(match: re.Match[str], number: float) -> float:
@@ -70,60 +82,132 @@ def _one(match: re.Match[str], number: float) -> float:
 
 _X = r"(?P<x>[kKmMbBT]|[Tt]housand|[Mm]illion|[Bb]illion|[Tt]rillion)?"
 _B = r"(?P<x>[KMGTPk])(?P<i>i?)B(?:ytes?)?"
-_TOKENS = r"(?:tok(?:en)?s?|t)"
-_PER_S = r"(?:/ ?s(?:ec(?:ond)?)?|ps|/ ?sec| per sec(?:ond)?| a second)"
+_LONG = r"(?P<x>[Kk]ilo|[Mm]ega|[Gg]iga|[Tt]era|[Pp]eta)(?P<i>)bytes?"
+_TOKENS = r"(?:(?:new |output |input |prompt |generated |decode[d]? )?tok(?:en)?s?|t)"
+_PER_S = r"(?:/ ?s(?:ec(?:ond)?)?|ps|/ ?sec| per sec(?:ond)?| a second| each second)"
 _PER = r"(?: ?/ ?| per | a | an )"
-_PER_TOKEN = rf"{_PER}(?:output )?tok(?:en)?"
-_TIME = r"(?P<t>µs|us|ms|s|secs?|seconds?|min|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?)"
+_PER_TOKEN = rf"{_PER}(?:output |generated )?tok(?:en)?"
+_TIME = r"(?P<t>µs|us|ms|s|secs?|seconds?|milliseconds?|min|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?)"
+_PARAMS = r"(?:[ -](?:total )?(?:param(?:eter)?s?|weights))?"
+_COUNTED = r"(?P<x>[kKM]|thousand|million)?"
+_KV_OF = r"(?:(?: of)?(?: the)? (?:KV|kv)(?:[ -]cache)?)?"
 
 FORMS: tuple[Form, ...] = (
-    _form("price_token", rf"{_X}{_PER}(?P<y>[MmBk]|million |billion |1M |thousand |1k )?(?: ?output)? ?tok(?:en)?s?",
+    _form("price_token", rf"{_X}{_PER}(?P<y>[MmBk]|million |billion |1M |1 million |thousand |"
+          rf"1k )?(?: ?(?:output|input|generated))? ?tok(?:en)?s?",
+          lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
+    _form("price_token", rf"{_X}{_PER}(?P<y>[MB]|million|billion)",
           lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
     _form("price_useful", rf"{_X}{_PER}useful[ -](?:GPU[- ])?h(?:ou)?r?", _scale, money=True),
-    _form("price_kwh", rf"{_PER}kWh", _one, money=True),
-    _form("price_hour", rf"{_X}{_PER}(?:GPU[- ])?h(?:ou)?r?", _scale, money=True),
+    _form("price_kwh", rf"{_PER}(?:kWh|kilowatt[ -]hour)", _one, money=True),
+    _form("price_hour", rf"{_X}{_PER}(?:[A-Z]+\d*[- ])?h(?:ou)?r?", _scale, money=True),
     _form("cost_month", rf"{_X}{_PER}month", _scale, money=True),
+    _form("cost_day", rf"{_X}{_PER}day", _scale, money=True),
+    _form("cost_year", rf"{_X}{_PER}year", _scale, money=True),
     _form("cost_each", rf"{_X}{_PER}(?:use|request|inference|query|call)", _scale, money=True),
+    _form("price_device", rf"{_X}(?: each|{_PER}(?:GPU|card|device|unit|piece))", _scale, money=True),
     _form("money", _X, _scale, money=True),
-    _form("cost_each", rf"(?:c|¢|cents?){_PER}(?:use|request|inference|query|call)", lambda match, n: 0.01),
     _form("bandwidth", rf"{_B}{_PER_S}", _bytes),
-    _form("bandwidth", rf"(?P<x>[MGT])(?P<i>)b(?:it)?{_PER_S}", lambda match, n: _bytes(match, n) / 8),
-    _form("kv_token", rf"{_B}{_PER_TOKEN}", _bytes),
+    _form("bandwidth", rf"{_LONG}{_PER_S}", _bytes),
+    _form("bandwidth", rf"(?P<x>[MGT])(?P<i>)b(?:it)?s?{_PER_S}", lambda match, n: _bytes(match, n) / 8),
+    _form("kv_token", rf"(?:{_B}){_KV_OF}{_PER_TOKEN}", _bytes),
     _form("bytes_per_param", rf"(?:B|bytes?){_PER}(?:param(?:eter)?|weight)s?", _one),
-    _form("kv_token", rf"(?:B|bytes?){_PER_TOKEN}", _one),
+    _form("kv_token", rf"(?:B|bytes?){_KV_OF}{_PER_TOKEN}", _one),
     _form("bytes", _B, _bytes),
+    _form("bytes", _LONG, _bytes),
     _form("tokens_per_j", rf"{_TOKENS}{_PER}(?:J|[Jj]oule)", _one),
     _form("tokens_per_j", rf"{_TOKENS}/s(?:/| per )(?:W|[Ww]att)", _one),
-    _form("j_per_token", rf"(?P<x>[mk]?)(?:J|[Jj]oules?){_PER_TOKEN}",
-          lambda match, n: 1e-3 if match["x"] == "m" else _scale(match, n)),
+    _form("j_token", rf"(?P<x>[mk]?)(?:J|[Jj]oules?){_PER_TOKEN}",
+          _scale_of_power),
     _form("rate", rf"{_X} ?{_TOKENS}{_PER_S}", _scale),
+    _form("rate", rf"{_X} ?{_TOKENS}(?=/(?:user|GPU|gpu)/s)", _scale),
+    _form("tokens_step", rf"(?P<x>[kKM]|[Tt]housand|[Mm]illion) ?{_TOKENS}{_PER}(?:optimizer )?(?:step|batch|"
+          rf"iteration|update)", _scale),
+    _form("passed", rf"{_TOKENS}{_PER}(?:\w+ )?(?:step|pass|verification|iteration)", _one),
+    _form("rate", rf"{_X} ?{_TOKENS}{_PER}(?P<h>h(?:ou)?r?|min(?:ute)?)(?![\w])",
+          lambda match, n: _scale(match, n) / (60 if match["h"][0] == "m" else 3600)),
+    _form("tokens_month", rf"{_X} ?{_TOKENS}{_PER}month", _scale),
+    _form("tokens_day", rf"{_X} ?{_TOKENS}{_PER}day", _scale),
+    _form("rps", rf"{_X} ?(?:requests?|queries|req){_PER_S}", _scale),
+    _form("rps", r"(?:rps|RPS|qps|QPS|req/s)", _one),
     _form("uses", rf"{_X} ?(?:requests?|uses?|queries|calls){_PER}day", _scale),
+    _form("in_flight", r"(?:requests?|queries|calls) (?:are )?(?:in[ -]flight|in the system|outstanding|"
+          r"in progress)", _one),
+    _form("sequences", rf"{_COUNTED}[ -]?(?:(?:concurrent|parallel|simultaneous|active) )?(?:users?|sequences?|"
+          rf"streams?|chats?|sessions?|requests?(?= (?:of|at|with) (?:about |~)?\d))", _scale),
+    _form("sequences", rf"{_COUNTED}[ -]?(?:concurrent|parallel|simultaneous) (?:\w+ )?(?:requests?|queries|"
+          rf"calls|conversations)", _scale),
     _form("requests", rf"{_X} ?(?:requests|queries|calls|uses)", _scale),
-    _form("people", rf"{_X} ?(?:daily|active)(?: active)? users", _scale),
-    _form("token_time", rf"(?P<t>µs|us|ms|s|seconds?)(?:{_PER_TOKEN}|{_PER}(?:decode )?step| TPOT| ITL)",
+    _form("people", rf"{_X} ?(?:daily|monthly)(?: active)? users", _scale),
+    _form("token_time", rf"(?P<t>µs|us|ms|s|seconds?|milliseconds?)(?:{_PER_TOKEN}|{_PER}(?:decode |"
+          rf"decoding )?step|(?: of)? (?:TPOT|ITL|tpot|inter-token latency))",
           _seconds),
     _form("hours_day", rf"(?:h|hours?){_PER}day", _one),
-    _form("flop_rate", r"(?P<x>[MGTPE])(?:FLOPS|FLOP/s|FLOPs/s|flops|OPS|OP/s|FLOPs|flop/s)", _scale),
-    _form("flop", r"(?P<x>[MGTPE]?)FLOPs?", _scale),
-    _form("tokens", r"(?P<x>[MmBT]|[Mm]illion|[Bb]illion|[Tt]rillion) ?tok(?:en)?s?", _scale),
-    _form("context", r"(?P<x>[kKM])?[ -]?(?:tokens?|tok)?[ -]?(?:of )?(?:context|ctx)", _context),
-    _form("context", r"(?P<x>[kK])?[ -]?tok(?:en)?s?(?: each)?", _context),
-    _form("sequences", r"(?:concurrent |parallel )?(?:users?|sequences?|streams?|chats?|sessions?)", _one),
-    _form("sequences", r"concurrent requests", _one),
-    _form("drafts", r"(?:draft(?:ed)?|speculative|speculated)(?: tokens?)?", _one),
-    _form("devices", r"(?:x|×)?[ -]?(?:GPUs?|cards?|accelerators?|devices?)", _one),
+    _form("intensity", r"(?P<x>)(?:FLOPs?|flops?|FLOPS|OPs?|ops)(?: ?/ ?| per )(?:B|bytes?)", _one),
+    _form("flop_token", rf"(?P<x>[MGTPE]|[Mm]ega|[Gg]iga|[Tt]era)?[ -]?FLOPs?{_PER_TOKEN}",
+          lambda match, n: _flop(match)),
+    _form("flop_rate", r"(?:(?:dense|sparse|FP\d+|fp\d+|BF16|bf16|INT\d+|int\d+|TF32|[Tt]ensor) )*(?P<x>[MGTPE]|"
+          r"[Gg]iga|[Tt]era|[Pp]eta|[Ee]xa)(?:FLOPS|FLOP/s|FLOPs/s|flops|OPS|OP/s|FLOPs|flop/s|flop per second)"
+          r"(?= ?(?:/ ?s| per sec))?(?:/s)?", lambda match, n: _flop(match)),
+    _form("flop", r"(?P<x>[MGTPE]|[Pp]eta|[Ee]xa|[Zz]etta|[Yy]otta|[ZY])?[ -]?(?:FLOPs?|FLOPS|flops?|"
+          r"floating[ -]point operations)", lambda match, n: _flop(match)),
+    _form("flop_days", r"(?:petaflop|PFLOP|PF)(?:/s|s)?[ -]days?", lambda match, n: 1e15 * 86400),
+    _form("device_time", rf"{_X}[ -]?(?:(?:GPU|gpu|[HABLV]\d{{2,3}}|MI\d{{3}}X?|TPU|device|accelerator|card)"
+          rf"[ -])(?P<t>h(?:ou)?rs?|hours?|days?|months?|years?)",
+          lambda match, n: _scale(match, n) * _seconds(match, n)),
+    _form("energy", r"(?P<x>[kMGm]?)(?:Wh|wh|[Ww]att[- ]hours?)",
+          lambda match, n: 3600 * _scale_of_power(match, n)),
+    _form("energy", r"(?P<x>[kMGm]?)(?:J|[Jj]oules?)", _scale_of_power),
+    _form("energy", r"kilowatt[- ]hours?", lambda match, n: 3.6e6),
+    _form("active", rf"{_X}(?:[ -]param(?:eter)?s?)? (?:are )?(?:active|activated)"
+          rf"(?: param(?:eter)?s?)?(?:{_PER_TOKEN})?", _scale),
+    _form("tokens", r"(?P<x>[MmBT]|[Mm]illion|[Bb]illion|[Tt]rillion)[ -]?tok(?:en)?s?", _scale),
+    _form("context", r"(?P<x>[kKM])?[ -]?(?:tokens?|tok)?[ -]?(?:of )?(?:input |long )?(?:context|ctx|prompts?|"
+          r"sequences?(?= length))(?:[ -](?:length|window|tokens?))?", _context),
+    _form("tokens_out", r"(?P<x>[kK])?[ -]?(?:output|generated|new) tok(?:en)?s?", _context),
+    _form("context", r"(?P<x>[kK])?[ -]?(?:input |prompt |cached )?tok(?:en)?s?(?: each)?", _context),
+    _form("drafts", r"(?:draft(?:ed)?|speculative|speculated|proposed)(?: tokens?)?", _one),
+    _form("samples", rf"{_COUNTED} ?(?:training )?(?:samples|examples|documents|sequences in the set)", _scale),
+    _form("epochs", r"epochs?", _one),
+    _form("steps", rf"{_COUNTED} ?(?:optimizer |training )?(?:steps|iterations|updates)", _scale),
+    _form("devices", r"(?:x|×)?[ -]?(?:GPUs?|gpus?|cards?|accelerators?|devices?|chips?|TPUs?)", _one),
     _form("devices", rf"(?:x|×)? ?{_NEXT}", _one),
+    _form("devices", r" ?(?:x|×)(?= ?\d[\d.]* ?(?:GB|k?W))", _one),
     _form("ratio", r"(?:x|×|times)", _one),
-    _form("power", r"(?P<x>[kM]?)(?:W|[Ww]atts?)", _scale),
-    _form("share", r"(?:%|percent)(?: ?(?:of|MFU|MBU))?", lambda match, n: 0.01),
-    _form("bits", r"(?:bits? per (?:weight|param(?:eter)?)|bpw)", _one),
-    _form("layers", r"layers?", _one),
-    _form("kv_heads", r"(?:KV|kv)[ -]heads?", _one),
+    _form("power", r"(?P<x>[kM]?)(?:W|[Ww]atts?|[Kk]ilowatts?)", _scale),
+    _form("share", r"(?:%|percent|per cent)(?: ?(?:of|MFU|MBU))?", lambda match, n: 0.01),
+    _form("bits", r"(?:bits? per (?:weight|param(?:eter)?)|bpw|bits?/weight)", _one),
+    _form("kv_heads", r"(?:KV|kv|key-value)[ -]heads?", _one),
+    _form("heads", r"(?:attention |query )?heads?", _one),
+    _form("layers", r"(?:transformer )?layers?", _one),
     _form("context", r"(?P<x>[kK])", _context),
     _form("time", _TIME, _seconds),
-    _form("params", r"(?P<x>[MBTmbt]|[Mm]illion|[Bb]illion|[Tt]rillion)(?:[ -](?:param(?:eter)?s?|weights))?", _scale),
+    _form("params", rf"(?P<x>[MBTmbt]|[Mm]illion|[Bb]illion|[Tt]rillion|bn){_PARAMS}", _scale),
 )  # fmt: skip
 """What may follow a number, the longest first: "45 tok/s" is a rate before "45 t" could be anything else."""
+_PER_EACH = re.compile(
+    r"(?i)(?:,? ?/ ?|,? per |,? for each | each |,? for every )(?:(?P<user>users?|streams?|requests?|sequences?|"
+    r"person)|(?P<device>GPUs?|cards?|device|accelerator|chip))(?![\w])(?:/s)?"
+)
+_ALONE = re.compile(r"(?i) each(?![\w])| per(?= )| ?/ ?(?=[A-Za-z])")
+
+
+def per_at(text: str, at: int, kind: str) -> tuple[Literal["", "user", "device"], int] | None:
+    """Whether a quantity is of each user or of each device: "/user", "per GPU", "per H100"; and where that ends."""
+    found = _PER_EACH.match(text, at)
+    if found is not None:
+        return ("user" if found["user"] else "device"), found.end()
+    if kind in ("bytes", "rate") and re.match(r" each(?!\w)", text[at:]):
+        return "user", at + 5
+    plain = _ALONE.match(text, at)
+    if plain is not None and "each" not in plain[0] and device_at(text, at + len(plain[0]) + plain[0].endswith("per")):
+        return "device", plain.end()
+    return None
+
+
+def _flop(match: re.Match[str]) -> float:
+    size = (match["x"] or "").lower()
+    return {"": 1.0, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15, "e": 1e18, "z": 1e21, "y": 1e24}[size[:1]]
 
 
 def _each(word: str | None) -> float:
@@ -139,6 +223,8 @@ def read_quantity(text: str, at: int) -> tuple[Said, int] | None:
     number = NUMBER.match(text, at)
     if number is None:
         return _letter(text, at)
+    if (found := _count_of_device(text, at, number)) is not None:
+        return found
     digits = number["n"]
     low = float(digits.replace(",", "")) * (-1 if number["sign"] else 1)
     for form in FORMS:
@@ -147,14 +233,33 @@ def read_quantity(text: str, at: int) -> tuple[Said, int] | None:
             continue
         factor = form.factor(unit, abs(low))
         ends = [low * factor, *([float(number["m"].replace(",", "")) * factor] if number["m"] else [])]
-        said = text[at : unit.end()].strip()
         off = rounding(digits, bool(number["about"]))
-        return checked(Said(form.kind, min(ends), max(ends), said, off)), unit.end()
+        per: Literal["", "user", "device"]
+        per, end = per_at(text, unit.end(), form.kind) or ("", unit.end())
+        said = Said(
+            form.kind, min(ends), max(ends), text[at:end].strip(), off, rounding_of_input(digits),
+            "most" if number["most"] else "least" if number["least"] or number["plus"] else "", per, at,
+        )  # fmt: skip
+        return checked(said), end
     raise BadInput(
         f"{text[at : number.end()].strip()!r} has no unit: say what it is, as in 40 GB, 45 tok/s, 1.79 TB/s, 16 users, "
         f"32K context, 70B",
         code=UNREADABLE,
     )
+
+
+_HOURS = re.compile(r"[ -](?:h(?:ou)?rs?|hours?|days?|years?)(?!\w)")
+
+
+def _count_of_device(text: str, at: int, number: re.Match[str]) -> tuple[Said, int] | None:
+    """ "8x H100", "2 RTX 3090", "16,384 A100s": how many of a device that follows."""
+    times = re.compile(r" ?[x×]? ?").match(text, number.end())
+    end = times.end() if times else number.end()
+    found = device_at(text, end) if end > number.end() else None
+    if found is None or number["money"] or number["m"] or "." in number["n"] or _HOURS.match(text, found[1]):
+        return None
+    many = float(number["n"].replace(",", "")) * (-1 if number["sign"] else 1)
+    return checked(Said("devices", many, many, text[at:end].strip(), at=at)), end
 
 
 def _letter(text: str, at: int) -> tuple[Said, int] | None:
@@ -164,5 +269,5 @@ def _letter(text: str, at: int) -> tuple[Said, int] | None:
     for form in FORMS:
         unit = form.pattern.match(text, letter.end())
         if unit is not None and not form.money:
-            return Said(form.kind, None, None, text[at : unit.end()].strip()), unit.end()
+            return Said(form.kind, None, None, text[at : unit.end()].strip(), at=at), unit.end()
     return None

@@ -5,32 +5,34 @@ from __future__ import annotations
 import re
 
 from twinlens.claims.answer import Answer, Case, Gap, Term
-from twinlens.claims.names import DEVICES, FORMATS, OPTIMIZERS, device_at
-from twinlens.claims.said import UNREADABLE, Claim, Said
+from twinlens.claims.names import DEVICES, FORMATS, device_at
+from twinlens.claims.said import UNREADABLE, Said, View
 from twinlens.claims.subject import Subject, stored_as, subject_of
 from twinlens.errors import BadInput
 from twinlens.spec.device import load_device
+from twinlens.theory.layout import OPTIMIZERS
 
 _FORMAT_BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0}
 
 
-def ratio(claim: Claim) -> Answer | Gap | None:
+def ratio(view: View) -> Answer | Gap | None:
     """ "H200 is 1.4x an H100": the larger over the smaller, for each resource that may bind."""
-    claimed = _claimed(claim)
+    claimed = _claimed(view)
     if claimed is None:
         return None
-    if claim.names.get("optimizer") and "weights" in claim.topics:
-        return _states(claim, claimed)
-    devices = tuple(dict.fromkeys(claim.names.get("device", ())))
-    formats = tuple(dict.fromkeys(claim.names.get("format", ())))
+    if view.claim.names("optimizer") and view.says("weights"):
+        return _states(view, claimed)
+    devices, formats = view.claim.names("device"), view.claim.names("format")
     for kind, name in (("bandwidth", "bandwidth"), ("token_time", "time"), ("time", "time"), ("bytes", "bytes")):
-        if len(claim.all(kind)) == 2:
-            one, other = (each.value for each in claim.all(kind))
+        if len(view.claim.all(kind)) == 2:
+            one, other = (each.value for each in view.all(kind))
             return _of(claimed, (_pair(name, one, other, _UNITS[name]),), ())
     if len(devices) == 2:
-        return _devices(claimed, *devices, _direction(claim, claimed))
+        view.used.update(each for each in view.claim.words if each.kind == "device")
+        return _devices(claimed, *devices, _direction(view, claimed))
     if len(formats) == 2:
-        return _formats(claim, claimed, *formats)
+        view.used.update(each for each in view.claim.words if each.kind == "format")
+        return _formats(view, claimed, *formats)
     if len(devices) > 2 or len(formats) > 2:
         raise BadInput(f"a ratio is of two, and the claim names {', '.join(devices or formats)}", code=UNREADABLE)
     return Gap("ratio", ("what-is-compared",))
@@ -39,16 +41,16 @@ def ratio(claim: Claim) -> Answer | Gap | None:
 _UNITS = {"bandwidth": "bytes/s", "time": "s", "bytes": "bytes"}
 
 
-def _claimed(claim: Claim) -> Said | None:
+def _claimed(view: View) -> Said | None:
     """A factor as said; "half" is 2, "quarter" 4, and "12 % faster" 1.12."""
-    said = claim.one("ratio")
+    said = view.one("ratio")
     if said is not None:
         return said
     for word, value in (("half", 2.0), ("quarter", 4.0)):
-        if word in claim.topics:
+        if view.says(word):
             return Said("ratio", value, value, word)
-    share = claim.one("share")
-    if share is not None and "ratio" in claim.topics and share.low is not None and share.high is not None:
+    share = view.one("share")
+    if share is not None and view.about("ratio") and share.low is not None and share.high is not None:
         return Said("ratio", 1 + share.low, 1 + share.high, share.text, share.off)
     return None
 
@@ -62,14 +64,14 @@ def _of(claimed: Said, cases: tuple[Case, ...], missing: tuple[str, ...]) -> Ans
     return Answer("ratio", "1", claimed, cases, missing=missing)
 
 
-def _direction(claim: Claim, claimed: Said) -> int:
+def _direction(view: View, claimed: Said) -> int:
     """1 where the first device is said to be the larger ("H100 gives 3x A100"), -1 the smaller ("L40S is 2x slower
     than A100"), 0 where the words do not tell: the figure does not stand between the two."""
-    at = claim.text.find(claimed.text)
-    starts = [place for place in range(len(claim.text)) if _is_device(claim.text, place)]
+    at = view.claim.text.find(claimed.text)
+    starts = [place for place in range(len(view.claim.text)) if _is_device(view.claim.text, place)]
     if not starts or not starts[0] < at < starts[-1]:
         return 0
-    return -1 if re.search(r"(?i)slower|smaller|less", claim.text) else 1
+    return -1 if re.search(r"(?i)slower|smaller|less", view.claim.text) else 1
 
 
 def _is_device(text: str, at: int) -> bool:
@@ -96,9 +98,9 @@ def _devices(claimed: Said, one: str, other: str, direction: int) -> Answer | Ga
     return _of(claimed, tuple(cases), ("workload",))
 
 
-def _formats(claim: Claim, claimed: Said, one: str, other: str) -> Answer | Gap:
+def _formats(view: View, claimed: Said, one: str, other: str) -> Answer | Gap:
     """Bytes against bytes: what a decode step gains where weights are all that it reads."""
-    subject = subject_of(claim) or Subject(1e9, None)
+    subject = subject_of(view) or Subject(1e9, None)
     wide, narrow = sorted(((stored_as(subject, name), word) for word in (one, other) for name in FORMATS[word][:1]),
                           key=lambda each: -each[0].bits)  # fmt: skip
     cases = tuple(
@@ -107,10 +109,10 @@ def _formats(claim: Claim, claimed: Said, one: str, other: str) -> Answer | Gap:
     return _of(claimed, cases, ("workload",))
 
 
-def _states(claim: Claim, claimed: Said) -> Answer:
+def _states(view: View, claimed: Said) -> Answer:
     """Optimizer states over weights, for 16-bit and for 32-bit weights."""
-    states = OPTIMIZERS[claim.name("optimizer") or "adamw"]
-    word = claim.name("format")
+    states = OPTIMIZERS[view.name("optimizer") or "adamw"]
+    word = view.name("format")
     widths = (_FORMAT_BYTES[word],) if word in _FORMAT_BYTES else (2.0, 4.0)
     cases = tuple(
         Case(states / width, (Term("states", states, "bytes/parameter"), Term("weights", width, "bytes/parameter")),

@@ -1,14 +1,18 @@
-"""A claim as values: numbers with their kind, names, topics, and words that were not understood."""
+"""A claim as values: numbers with their kind, names and topics, each with its place, and words not understood."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from twinlens.errors import BadInput
 
 UNREADABLE = "TL230"
 _FINEST, _COARSEST, _ABOUT = 0.01, 0.05, 0.1
+_COARSEST_INPUT = 0.025
+_EXACT = {"devices", "sequences", "drafts", "layers", "heads", "kv_heads", "head_dim", "bits", "card_bytes", "epochs",
+          "bytes_per_param", "hours_day", "link_bits"}  # fmt: skip
+"""Counts, and sizes by their name: they are not rounded."""
 _MOST = {
     "params": 1e15, "bandwidth": 1e16, "bytes": 1e18, "kv_token": 1e12, "bytes_per_param": 1e3, "rate": 1e12,
     "flop_rate": 1e22, "power": 1e10, "tokens": 1e18, "context": 1e9, "sequences": 1e9, "devices": 1e7,
@@ -18,11 +22,17 @@ _MOST = {
 """Beyond these a number is a slip of the pen, in SI units."""
 
 
+class MoreThanWhole(BadInput):
+    """A share of a whole above 100 %, which no other reading makes right."""
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """A number of one kind in SI units, from `low` to `high`; both None where a letter stands for it ("X tokens/s").
 
-    `off`: how far a computed value may be from it, as a share, for it to be the same number rounded.
+    `off`: how far a computed value may be from it, as a share, for it to be the same number rounded. `off_input`:
+    how far it may be itself where something else is computed from it. `side`: it is a bound, "at least" or "at most".
+    `per`: it is of each user or of each device. `at`: its place in the sentence.
     """
 
     kind: str
@@ -30,44 +40,95 @@ class Said:
     high: float | None
     text: str
     off: float = _FINEST
+    off_input: float = _FINEST
+    side: Literal["", "least", "most"] = ""
+    per: Literal["", "user", "device"] = ""
+    at: int = -1
 
     @property
     def value(self) -> float:
         """One number: the middle of a range. Raises BadInput where a letter stands for it."""
-        if self.low is None or self.high is None:
-            raise BadInput(f"{self.text!r} needs a number in place of the letter", code=UNREADABLE)
-        return (self.low + self.high) / 2
+        low, high = self._ends
+        return (low + high) / 2
 
     @property
     def range(self) -> tuple[float, float]:
         """From low to high, widened by what rounding allows."""
+        low, high = self._ends
+        return low * (1 - self.off), high * (1 + self.off)
+
+    @property
+    def factors(self) -> tuple[float, float]:
+        """How far it may be below and above its value where something else is computed from it."""
+        if self.kind == "bytes_per_param" or (self.kind in _EXACT and self.low == self.high):
+            return 1.0, 1.0
+        off = self.off_input
+        low, high = self._ends
+        return low * (1 - off) / self.value, high * (1 + off) / self.value
+
+    @property
+    def _ends(self) -> tuple[float, float]:
         if self.low is None or self.high is None:
             raise BadInput(f"{self.text!r} needs a number in place of the letter", code=UNREADABLE)
-        return self.low * (1 - self.off), self.high * (1 + self.off)
+        return self.low, self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A name or a topic that was understood, by its kind ("model", "device", "topic" …)."""
+
+    kind: str
+    name: str
+    text: str
+    at: int = -1
+
+
+Token = Said | Word
+"""What a sentence says that may decide something."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim as it was read. `names`: of models, devices and formats. `unread`: words that mean nothing here."""
+    """A claim as it was read. `unread`: words that mean nothing here."""
 
     text: str
     said: tuple[Said, ...] = ()
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    topics: frozenset[str] = frozenset()
+    words: tuple[Word, ...] = ()
     unread: tuple[str, ...] = ()
 
     def all(self, kind: str) -> tuple[Said, ...]:
         return tuple(each for each in self.said if each.kind == kind)
 
+    def names(self, kind: str) -> tuple[str, ...]:
+        """Different names of a kind, in their order."""
+        return tuple(dict.fromkeys(each.name for each in self.words if each.kind == kind))
+
+
+@dataclass(slots=True)
+class View:
+    """A claim as a rule reads it: what it asks for is `used`."""
+
+    claim: Claim
+    used: set[Token] = field(default_factory=set)
+
+    def peek(self, kind: str) -> bool:
+        """Whether a number of a kind is said; it does not count as used."""
+        return bool(self.claim.all(kind))
+
+    def about(self, *topics: str) -> bool:
+        """Whether one of the topics is there; it does not count as used."""
+        return any(each.kind == "topic" and each.name in topics for each in self.claim.words)
+
+    def all(self, kind: str) -> tuple[Said, ...]:
+        found = self.claim.all(kind)
+        self.used.update(found)
+        return found
+
     def one(self, kind: str) -> Said | None:
         """The only number of a kind, None where there is none. Raises BadInput where there are several."""
         found = {(each.low, each.high): each for each in self.all(kind)}
         if len(found) > 1:
-            texts = " and ".join(repr(each.text) for each in found.values())
-            raise BadInput(
-                f"{texts} are two values of one thing: the claim contradicts itself, or is two claims in one",
-                code=UNREADABLE,
-            )
+            raise BadInput(two_values(tuple(found.values())), code=UNREADABLE)
         return next(iter(found.values()), None)
 
     def value(self, kind: str) -> float | None:
@@ -77,10 +138,26 @@ class Claim:
 
     def name(self, kind: str) -> str | None:
         """The only name of a kind. Raises BadInput where there are several."""
-        found = tuple(dict.fromkeys(self.names.get(kind, ())))
+        self.used.update(each for each in self.claim.words if each.kind == kind)
+        found = self.claim.names(kind)
         if len(found) > 1:
-            raise BadInput(f"the claim names {' and '.join(found)}; which one is meant?", code=UNREADABLE)
+            raise BadInput(two_names(found), code=UNREADABLE)
         return found[0] if found else None
+
+    def says(self, *topics: str) -> bool:
+        """Whether one of the topics is there."""
+        found = [each for each in self.claim.words if each.kind == "topic" and each.name in topics]
+        self.used.update(found)
+        return bool(found)
+
+
+def two_values(found: tuple[Said, ...]) -> str:
+    texts = " and ".join(repr(each.text) for each in found)
+    return f"{texts} are two values of one thing: the claim contradicts itself, or is two claims in one"
+
+
+def two_names(found: tuple[str, ...]) -> str:
+    return f"the claim names {' and '.join(found)}; which one is meant?"
 
 
 def checked(said: Said) -> Said:
@@ -88,7 +165,7 @@ def checked(said: Said) -> Said:
     for value in (said.low, said.high):
         if value is not None and not value > 0:
             raise BadInput(f"{said.text!r} must be above 0", code=UNREADABLE)
-        if value is not None and value > _MOST.get(said.kind, 1e30):
+        if value is not None and value > _MOST.get(said.kind, 1e40):
             raise BadInput(f"{said.text!r} is beyond anything that exists; is its unit right?", code=UNREADABLE)
     return said
 
@@ -96,7 +173,7 @@ def checked(said: Said) -> Said:
 def part_of_whole(said: Said | None) -> Said | None:
     """The same share. Raises BadInput for a part of a whole that is more than the whole."""
     if said is not None and said.low is not None and said.low > 1:
-        raise BadInput(f"{said.text!r} is more than the whole: a share of it is at most 100 %", code=UNREADABLE)
+        raise MoreThanWhole(f"{said.text!r} is more than the whole: a share of it is at most 100 %", code=UNREADABLE)
     return said
 
 
@@ -107,3 +184,9 @@ def rounding(digits: str, is_about: bool) -> float:
     half = 0.5 / float(significant) if significant else _FINEST
     off = min(_COARSEST, max(_FINEST, half))
     return max(off, _ABOUT) if is_about else off
+
+
+def rounding_of_input(digits: str) -> float:
+    """How far an input may be off: half of its last digit as written, within 1 % and 2.5 %."""
+    plain = digits.replace(",", "").lower().partition("e")[0].replace(".", "").lstrip("0")
+    return min(_COARSEST_INPUT, max(_FINEST, 0.5 / float(plain))) if plain else _FINEST

@@ -35,14 +35,20 @@ def _lines(judged: Judged, most: int) -> Iterator[RenderableType]:
     cases = judged.of("claim-computed")
     shown = sorted(cases, key=lambda case: not case.numbers["decides"])[:most]
     for place, case in enumerate(shown):
-        yield hanging("computed  " if place == 0 else "    or    ", clause_of(case), "")
+        is_other = place > 0 and (case.subject, case.numbers["unit"]) == _figure(shown[place - 1])
+        yield hanging("    or    " if is_other else "computed  ", clause_of(case), "")
     yield from _row("assumed   ", judged.of("claim-assumed"), most)
     solutions = judged.of("claim-solved")
     left = [each for each in solutions if "tokens_left" in each.numbers["settings"]]
     yield from _row("right for " if judged.ruling != "holds" else "left      ", left or solutions[: most + 1], most + 1)
     yield from _row("note      ", judged.of("claim-remark"), most)
     yield from _row("missing   ", judged.of("claim-missing"), most, "yellow")
+    yield from _row("unused    ", judged.of("claim-unused"), most, "yellow")
     yield from _row("unread    ", judged.of("claim-unread"), most, "yellow")
+
+
+def _figure(case: Finding) -> tuple[str, str]:
+    return case.subject, case.numbers["unit"]
 
 
 def _subject(judged: Judged) -> str:

@@ -20,7 +20,9 @@ def amount(value: float, unit: str, *, plain: bool = False) -> str:
     if unit == "flop/s":
         return show(value, FLOP_PER_S, 4)
     if unit == "FLOP":
-        return show(value, FLOP, 4)
+        return show(value, FLOP, 4) if value < 1e18 else f"{value:.3e} FLOP"
+    if unit == "device-s":
+        return f"{value / 3600:,.0f} device hours"
     if unit == "s":
         return _time(value, plain)
     if unit == "share":

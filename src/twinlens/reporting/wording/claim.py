@@ -21,6 +21,13 @@ QUANTITIES = {
     "all-reduce-share": "Share of all-reduces in a step", "prefill-rate": "Prefill rate", "ttft": "Time of a prefill",
     "device": "Datasheet", "link": "Link",
     "all-reduce-time": "Time of an all-reduce", "speculation": "Speed-up", "price-per-hour": "Price of a useful hour",
+    "bill": "Bill", "training-cost": "Cost of training", "energy": "Energy", "energy-cost": "Cost of energy",
+    "device-time": "Device time", "training-flop": "FLOP of training", "flop-per-token": "FLOP of a token",
+    "chinchilla": "Tokens at 20 per parameter", "training-rate": "Rate of training", "steps": "Steps",
+    "tokens-per-step": "Tokens of a step", "stream-rate": "Rate of a stream", "in-flight": "Requests in flight",
+    "ridge": "Ridge point", "ridge-batch": "Batch at the ridge point", "kv-tokens": "Tokens in the KV cache",
+    "prefill-flop": "FLOP of a prefill", "tokens-per-pass": "Tokens of a pass", "total-rate": "Rate of all together",
+    "end-to-end": "Latency", "model": "Model",
 }  # fmt: skip
 _MISSING = {
     "figure": "the figure itself", "lens": "training or inference", "model": "the model, or its parameters",
@@ -53,6 +60,10 @@ _MEANT = {
     "driver": "as its driver shows it",
     "one-way": "one way", "one-way-coded": "one way after coding",
     "both-ways-coded": "both ways after coding", "both-ways": "both ways together",
+    "of-all": "as said of all", "of-each": "as said of each", "30-days": "a month of 30 days",
+    "by-name": "the size in its name", "no-embedding": "without the embedding", "no-attention": "2·N alone",
+    "weights-and-states": "weights and states",
+    "master-and-states": "FP32 master and states", "weights-master-and-states": "weights, FP32 master and states",
     "16-bit-weights": "16-bit weights", "32-bit-weights": "32-bit weights", "int4": "INT4", "fp8": "FP8",
     "fp16": "FP16", "int8": "INT8", "q4_k_m": "Q4_K_M", "q4_0": "Q4_0", "nvfp4": "NVFP4", "mxfp4": "MXFP4",
 }  # fmt: skip
@@ -129,7 +140,9 @@ def _solved(finding: Finding) -> str:
         return f"power, space and staff of at most {amount(own, '$/h')}"
     told = " at ".join(_setting(name, each) for name, each in settings.items() if name != "kv_share")
     exact = {"mean_context", "bandwidth", "mean_kv", "bits", "bytes_per_param", "mfu", "rate", "cost_each", "requests",
-             "price_kwh", "link_bandwidth", "tokens_left", "drafts", "flop_rate"}  # fmt: skip
+             "price_kwh", "link_bandwidth", "tokens_left", "drafts", "flop_rate", "price_hour", "price_device",
+             "tokens",
+             "device_time", "time", "power", "money"}  # fmt: skip
     return told if exact & set(settings) else f"{told} ({amount(value, unit, plain=True)})"
 
 
@@ -148,7 +161,9 @@ def _setting(name: str, value: Any) -> str:
         "drafts": ("{} drafted tokens", ""), "flop_rate": ("{} reached", "flop/s"),
         "rate": ("{}", "tokens/s"), "cost_each": ("{} a use", "$"), "price_kwh": ("{} a kWh", "$"),
         "link_bandwidth": ("links of {}", "bytes/s"), "params": ("{}", "parameters"), "time": ("{}", "s"),
-        "power": ("{}", "w"), "money": ("{}", "$"), "share": ("{} of all hours", "share"),
+        "price_hour": ("{}", "$/h"), "price_device": ("{} each", "$"), "tokens": ("{}", "tokens"),
+        "device_time": ("{}", "device-s"), "power": ("{}", "w"), "money": ("{}", "$"),
+        "share": ("{} of all hours", "share"),
     }[name]  # fmt: skip
     text, unit = plain
     whole = name in ("context", "batch", "mean_context", "tokens_left", "drafts")
@@ -157,7 +172,8 @@ def _setting(name: str, value: Any) -> str:
 
 
 def _remark(finding: Finding) -> str:
-    heads = finding.numbers
+    heads = dict(finding.numbers)
+    heads |= {f"{name}_gb": float(heads[name]) / 1e9 for name in ("needed", "room") if name in heads}
     return {
         "all-heads": "the claim fits a cache with as many KV heads as heads ({heads} instead of {kv_heads})",
         "one-head": "the claim fits a cache with one KV head instead of {kv_heads}",
@@ -165,12 +181,19 @@ def _remark(finding: Finding) -> str:
         "sparse": "the claim is the rate with structured sparsity, twice the dense one",
         "narrower": "the claim is the dense rate in a narrower format, {format}",
         "visible-memory": "the driver of one device shows {gb} GB ({gib} GiB)",
+        "no-room": "weights and KV cache need {needed_gb:.4g} GB, and the devices have {room_gb:.4g} GB",
         "both-ways": "the claim counts both directions of a link",
     }[finding.subject].format(**heads)
 
 
 def _unread(finding: Finding) -> str:
     return f"not understood: {join_names([clean(word, 20) for word in number(finding, 'words')], 12)}"
+
+
+def _unused(finding: Finding) -> str:
+    texts, decides = numbers(finding, "texts", "decides")
+    told = join_names([clean(text, 30) for text in texts], 12)
+    return f"not used: {told}" + (", which may change the ruling" if decides else "")
 
 
 def meant_words(name: str) -> str:
@@ -181,5 +204,6 @@ def meant_words(name: str) -> str:
 CLAUSES = {
     "claim-computed": _computed, "claim-assumed": _assumed, "claim-missing": _missing, "claim-solved": _solved,
     "claim-remark": _remark, "claim-unread": _unread,
+    "claim-unused": _unused,
 }  # fmt: skip
 SENTENCES = {"claim-compared": _compared}

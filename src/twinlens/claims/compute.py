@@ -1,0 +1,149 @@
+"""Claims on prefill, speculation and rates of users: FLOP over FLOP/s reached, tokens of a pass, and their sums."""
+
+from __future__ import annotations
+
+from twinlens.claims.answer import Answer, Bound, Case, Gap, Term, assumed, beside, lacking, solved
+from twinlens.claims.memory import does_not_fit
+from twinlens.claims.said import View, part_of_whole
+from twinlens.claims.subject import bandwidth_of, context_of, devices_of, peak_of, stored_of, subject_of
+from twinlens.theory.flop import prefill_flop
+from twinlens.theory.roofline import batch_at_ridge
+from twinlens.theory.speculative import expected_tokens
+
+_MOST_DRAFTS = 32
+
+
+def prefill(view: View) -> Answer | Gap | None:
+    """ "70B prefills 32K context in 12.2 s on an H100 at 50 % MFU", or a rate: FLOP over FLOP/s reached."""
+    is_named = view.says("prefill", "forward")
+    is_bare = bool(view.peek("flop_rate") and view.peek("rate") and not view.peek("bandwidth"))
+    if not (is_named or is_bare) or view.about("training"):
+        return None
+    claimed, is_time = view.one("rate"), False
+    if claimed is None:
+        claimed, is_time = view.one("time") or view.one("token_time"), True
+    if claimed is None:
+        return _prefill_flop(view)
+    subject, (peak, notes), context = subject_of(view), peak_of(view), context_of(view)
+    if subject is None or peak is None or (is_time and context is None):
+        needed = {"model": subject, "device": peak, "context": context if is_time else 1}
+        return Gap("ttft" if is_time else "prefill-rate", lacking(needed))
+    mfu, many = view.value("share"), devices_of(view) or 1.0
+    view.says("mfu")
+    many = 1.0 if claimed.per == "device" else many
+    users = view.value("sequences") or 1.0 if is_time else 1.0
+    reached, tokens = peak * many * (mfu or 1.0), context or 1.0
+    exact = subject.shape is not None and context is not None
+    flop = float(prefill_flop(subject.shape, tokens)) if exact and subject.shape else 2 * subject.active * tokens
+    terms = (Term("flop", flop * users, "FLOP"), Term("reached", reached, "flop/s"), Term("context", tokens, "tokens"))
+    case = (
+        Case(flop * users / reached, terms, "{0} / {1}") if is_time
+        else Case(tokens * reached / flop, terms, "{2} × {1} / {0}")
+    )  # fmt: skip
+    is_limit = not mfu and claimed.side == ("least" if is_time else "most")
+    linear = 2 * subject.active * tokens
+    other = Case(case.value * (linear / flop if is_time else flop / linear), (Term("flop", linear * users, "FLOP"),
+          *terms[1:]),
+                 case.formula, "no-attention")  # fmt: skip
+    share = case.value / claimed.value if is_time else claimed.value / case.value
+    needed_mfu = share * (mfu or 1.0)
+    quantity, unit = ("ttft", "s") if is_time else ("prefill-rate", "tokens/s")
+    bound: Bound = "same" if mfu else "at-least" if is_time else "at-most"
+    phase = () if is_named else (assumed("phase", "prefill"),)
+    stored = stored_of(view, subject) if view.claim.names("format") else ()
+    return Answer(
+        quantity, unit, claimed, (case, other) if is_limit and exact else (case,),
+              bound=bound, assumed=(*notes, *beside(subject.assumed), *phase),
+        missing=() if mfu else ("mfu-reached",),
+        solutions=(solved(quantity, unit, claimed.value, {"mfu": needed_mfu}),) if needed_mfu <= 1 else (),
+        is_limit=is_limit,
+        refuted=does_not_fit(view, stored, 0.0),
+    )  # fmt: skip
+
+
+def _prefill_flop(view: View) -> Answer | Gap | None:
+    claimed, subject, context = view.one("flop"), subject_of(view), context_of(view)
+    if claimed is None:
+        return None
+    if subject is None or context is None:
+        return Gap("prefill-flop", lacking({"model": subject, "context": context}))
+    plain = 2 * subject.active * context
+    linear = Case(plain, (Term("params", subject.active, "parameters"), Term("context", context, "tokens")),
+                  "2 × {0} × {1}", "no-attention")  # fmt: skip
+    if subject.shape is None:
+        return Answer("prefill-flop", "FLOP", claimed, (linear,))
+    flop = float(prefill_flop(subject.shape, context))
+    return Answer("prefill-flop", "FLOP", claimed, (Case(flop, (Term("flop", flop, "FLOP"),), "{0}"), linear))
+
+
+def speculation(view: View) -> Answer | Gap | None:
+    """ "Speculation gives 3x with 4 draft tokens at 70 % acceptance": (1 - a^(k+1)) / (1 - a), drafts for free."""
+    is_yield = view.peek("passed")
+    claimed = view.one("passed") if is_yield else view.one("ratio")
+    if claimed is None or not (view.says("speculation", "acceptance") or view.peek("drafts")):
+        return None
+    view.says("acceptance")
+    drafts, accepted = view.value("drafts"), part_of_whole(view.one("share"))
+    if drafts is None or accepted is None:
+        return Gap("speculation", lacking({"drafts": drafts, "acceptance": accepted}))
+    share = min(1.0, view.value("share") or accepted.value)
+    gain = float(expected_tokens(share, drafts))
+    terms = (Term("acceptance", share, "share"), Term("passed", drafts + 1, "1"))
+    longer = (count for count in range(1, _MOST_DRAFTS + 1) if expected_tokens(share, count) >= claimed.value)
+    enough = next(longer, None)
+    solutions = () if enough is None else (solved("speculation", "1", claimed.value, {"drafts": enough}),)
+    return Answer(
+        "tokens-per-pass" if is_yield else "speculation", "1", claimed,
+        (Case(gain, terms, "(1 − {0}^{1}) / (1 − {0})"),), bound="same" if is_yield else "at-most",
+        missing=() if is_yield else ("draft-cost",), solutions=solutions,
+    )  # fmt: skip
+
+
+def user_rates(view: View) -> Answer | None:
+    """ "100 users at 20 tokens/s each need 2,000 tokens/s": the users times the rate of each."""
+    rates = {each.value: each for each in view.claim.all("rate")}.values()
+    each = [rate for rate in rates if rate.per in ("user", "device")]
+    whole = [rate for rate in rates if not rate.per]
+    if len(each) != 1 or len(whole) != 1 or len(rates) != 2:
+        return None
+    many = view.value("sequences") if each[0].per == "user" else devices_of(view)
+    if many is None:
+        return None
+    view.used.update(view.claim.all("rate"))
+    own = each[0].value
+    terms = (Term("users", many, "users" if each[0].per == "user" else "devices"), Term("rate", own, "tokens/s"))
+    return Answer("total-rate", "tokens/s", whole[0], (Case(own * many, terms, "{0} × {1}"),), is_arithmetic=True)
+
+
+def end_to_end(view: View) -> Answer | None:
+    """ "TTFT of 200 ms plus 500 tokens at 20 ms each gives 10.2 s": TTFT and a time for each token."""
+    times, each = view.claim.all("time"), view.value("token_time")
+    many = view.value("tokens_out") if view.peek("tokens_out") else view.value("context")
+    small = [time for time in times if time.per == "user" or view.claim.text[time.at + len(time.text) :][:5] == " each"]
+    step = next(iter(small), None)
+    rest = [time for time in times if time is not step]
+    if many is None or len(rest) != 2 or (each is None) == (step is None):
+        return None
+    own = each if each is not None else (step.value if step else 0.0)
+    view.used.update(times)
+    view.says("prefill", "end-to-end", "tpot", "each")
+    first, whole = sorted(rest, key=lambda time: time.value)
+    terms = (Term("ttft", first.value, "s"), Term("context", many, "tokens"), Term("token-time", own, "s"))
+    cases = (Case(first.value + many * own, terms, "{0} + {1} × {2}"),)
+    return Answer("end-to-end", "s", whole, cases, is_arithmetic=True)
+
+
+def ridge_batch(view: View) -> Answer | Gap | None:
+    """ "An H100 needs a batch of 300 to be compute-bound in BF16": the ridge point by bits per weight over 16."""
+    claimed = view.one("sequences") if view.says("compute-bound", "ridge") else None
+    if claimed is None:
+        return None
+    (peak, notes), (bandwidth, _) = peak_of(view), bandwidth_of(view)
+    if peak is None or bandwidth is None:
+        return Gap("ridge-batch", lacking({"device": peak}))
+    bits = {"fp8": 8.0, "int8": 8.0, "fp32": 32.0}.get(view.name("format") or "", 16.0)
+    value = float(batch_at_ridge(peak, bandwidth, bits))
+    terms = (Term("peak", peak, "flop/s"), Term("bandwidth", bandwidth, "bytes/s"))
+    return Answer(
+        "ridge-batch", "users", claimed, (Case(value, terms, f"{{0}} / {{1}} × {bits:g} / 16"),), assumed=notes
+    )

@@ -1,0 +1,292 @@
+"""Claims on memory: the KV cache, weights, what training keeps, and whether it fits into the memory of devices."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, beside, lacking, product, remark, solved
+from twinlens.claims.said import Said, View
+from twinlens.claims.subject import (
+    Cache,
+    Notes,
+    Stored,
+    Subject,
+    cache_of,
+    context_of,
+    device_of,
+    devices_of,
+    room_of,
+    stored_as,
+    stored_of,
+    subject_of,
+)
+from twinlens.record.finding import Finding
+from twinlens.spec.device import Device
+from twinlens.theory.layout import LAYOUTS, OPTIMIZERS, with_optimizer
+
+_NEAR = 0.08  # a solution is named by round numbers where these come this close
+_CONTEXTS = tuple(2**power for power in range(9, 21))
+_RUNS_ON = re.compile(r"(?i)\b(?:runs?|running|served?|deploy(?:ed)?|works?) (?:\w+ ){0,3}?(?:on|in)\b")
+_FORMATS = ("fp16", "int8", "q4_k_m", "4-bit")
+_GIB = 1024**3 / 1e9
+_LAYOUTS = {
+    "weights-only": 2.0, "weights-and-gradients": 4.0, "adamw-8bit": LAYOUTS["16-bit-8-bit-optimizer"].total,
+    "adamw-bf16": LAYOUTS["16-bit-pure"].total, "adamw-no-master": LAYOUTS["16-bit-no-master"].total,
+    "adamw-master": LAYOUTS["16-bit-fp32-master"].total,
+    "adamw-master-fp32-gradients": LAYOUTS["16-bit-fp32-master-and-gradients"].total,
+}  # fmt: skip
+_SAVED = {"weights-and-states": 10.0, "master-and-states": 12.0, "weights-master-and-states": 14.0}
+_STATES = {"states", "gradients", "master", *OPTIMIZERS}
+
+
+def weights_size(view: View) -> Answer | Gap | None:
+    """ "70B Q4 is 40 GB": bytes of the weights, of all devices or of each."""
+    claimed, subject = view.one("bytes"), subject_of(view)
+    if claimed is None or subject is None or view.about("training", "lora", "kv") or view.peek("bytes_per_param"):
+        return None
+    view.says("weights", "needs")
+    stored = stored_of(view, subject)
+    if not stored:
+        return Gap("weights", ("precision",))
+    many = devices_of(view) if claimed.per == "device" else 1.0
+    if many is None:
+        return Gap("weights", ("devices",))
+    cases = tuple(_size(subject, each, many, len(stored) > 1 or not view.claim.names("format")) for each in stored)
+    named = ", ".join(dict.fromkeys(str(each.name) for each in stored))
+    matching = (
+        solved("weights", "bytes", each.bytes, {"format": name})
+        for name in _FORMATS
+        for each in (stored_as(subject, name),)
+        if claimed.range[0] <= each.bytes <= claimed.range[1] and name not in named
+    )
+    bits = solved("weights", "bytes", claimed.value, {"bits": 8 * claimed.value * many / subject.params})
+    return Answer("weights", "bytes", claimed, cases, assumed=beside(subject.assumed), solutions=(*matching, bits))
+
+
+def _size(subject: Subject, stored: Stored, many: float, is_choice: bool) -> Case:
+    terms: tuple[Term, ...] = (
+        Term("params", subject.params, "parameters"),
+        Term("bytes-per-parameter", stored.bits / 8, "bytes"),
+    )
+    if many == 1:
+        return Case(stored.bytes, terms, product(terms), stored.name if is_choice else "")
+    terms = (*terms, Term("devices", many, "devices"))
+    return Case(stored.bytes / many, terms, "{0} × {1} / {2}", stored.name if is_choice else "")
+
+
+def fit(view: View) -> Answer | Gap | None:
+    """ "An H200 holds 70B FP16": weights and cache against the memory of the devices, no runtime."""
+    is_adapter = view.name("format") == "qlora" or view.says("lora")  # beside weights that are not trained
+    named = bool(view.claim.all("params") or view.claim.names("model"))
+    is_asked = (
+        view.says("fits")
+        or (named and bool(_RUNS_ON.search(view.claim.text) or is_adapter))
+        or (named and (view.peek("devices") or view.peek("card_bytes")))
+    )
+    if not is_asked or (view.about("training") and not is_adapter):
+        return None
+    view.says("training", "weights", "machine")
+    subject = subject_of(view)
+    room, where = room_of(view)
+    if subject is None or room is None:
+        return Gap("memory", lacking({"model": subject, "device": room}))
+    stored = stored_of(view, subject, "bf16" if is_adapter else None)
+    if not stored:
+        return Gap("memory", ("precision",))
+    stored = _with_scales(stored)
+    context, users = context_of(view), view.value("sequences")
+    cache = cache_of(view, subject) if context or view.says("kv") else None
+    if context and cache is None:
+        return Gap("memory", ("model-layers",))
+    if view.about("kv") and not context:
+        return Gap("memory", ("context", *(() if users else ("users",))))
+    held = cache.held(context, users or 1.0) if cache and context else 0.0
+    said = view.claim.names("format") or view.peek("bits") or is_adapter
+    if not said and min(each.bytes for each in stored) + held > room:
+        return Gap("memory", ("precision",))  # as it was published it does not fit, and narrower it may
+    cases = tuple(_need(each, held, len(stored) > 1 or not said) for each in stored)
+    frozen = is_adapter and view.name("format") is None and not view.peek("bits")
+    notes = (
+        *((assumed("frozen-weights", "BF16"),) if frozen else ()), *where,
+        *(cache.assumed if cache and context else beside(subject.assumed)),
+    )  # fmt: skip
+    missing = (
+        *(() if context else ("context",)),
+        *(("adapters", "activations") if is_adapter else () if users else ("users",)), "runtime-memory",
+    )  # fmt: skip
+    return _room_answer(
+        view, room, cases, notes, missing, tuple(_room_made(view, subject, cases, room, cache)),
+        visible(device[0]) if (device := device_of(view)) and not view.peek("bytes") else (),
+    )  # fmt: skip
+
+
+def _with_scales(stored: tuple[Stored, ...]) -> tuple[Stored, ...]:
+    """The readings that a file can have: four bits and no scales are a size by hand."""
+    return tuple(each for each in stored if each.name != "4-bit") or stored
+
+
+def _room_answer(
+    view: View, room: float, cases: tuple[Case, ...], notes: Notes, missing: tuple[str, ...],
+    solutions: tuple[Finding, ...], remarks: Notes = (),
+) -> Answer:  # fmt: skip
+    refuses = view.says("not")
+    said = Said("bytes", room, room, view.claim.text, off=0.0)
+    return Answer(
+        "no-room" if refuses else "memory", "bytes", said, cases, bound="at-most" if refuses else "at-least",
+        assumed=notes, missing=missing, solutions=solutions, remarks=remarks,
+    )  # fmt: skip
+
+
+def does_not_fit(view: View, stored: tuple[Stored, ...], held: float) -> Finding | None:
+    """That the smallest reading of the weights, and the cache, are more than the devices that are named have.
+
+    Neither the datasheet nor the driver is taken as the limit, but the larger of both.
+    """
+    device = device_of(view)
+    if device is None or not stored or view.peek("bandwidth"):
+        return None
+    room = max(device[0].memory_bytes, device[0].memory_visible_bytes or 0) * (devices_of(view) or 1.0)
+    needed = min(each.bytes for each in _with_scales(stored)) + held
+    return remark("no-room", needed=needed, room=float(room)) if needed > room else None
+
+
+def visible(device: Device) -> Notes:
+    """What its driver shows, where that is known: a datasheet's GB of memory are closer to GiB."""
+    size = device.memory_visible_bytes
+    return (remark("visible-memory", gb=round(size / 1e9, 1), gib=round(size / 2**30, 1)),) if size else ()
+
+
+def _need(stored: Stored, held: float, is_choice: bool) -> Case:
+    terms = (Term("weights", stored.bytes, "bytes"), *((Term("kv", held, "bytes"),) if held else ()))
+    return Case(stored.bytes + held, terms, "{0} + {1}" if held else "{0}", stored.name if is_choice else "")
+
+
+def _room_made(
+    view: View, subject: Subject, cases: tuple[Case, ...], room: float, cache: Cache | None
+) -> Iterator[Finding]:
+    """What would fit: more devices, fewer users, a narrower format; and the tokens that are left where it does."""
+    needed, weights = cases[0].value, cases[0].terms[0].value
+    context, users, many = context_of(view), view.value("sequences"), devices_of(view) or 1.0
+    if needed <= room:
+        each = cache or cache_of(View(view.claim), subject)
+        if each:
+            yield solved("memory", "bytes", room, {"tokens_left": (room - needed) / each.per_token})
+        return
+    count = math.ceil(needed / (room / many))
+    yield solved("memory", "bytes", count * room / many, {"devices": count})
+    if context and users and cache and room > weights and (most := int((room - weights) / cache.held(context))) > 0:
+        yield solved("memory", "bytes", weights + cache.held(context, most), {"users": most, "context": context})
+    for name in _FORMATS:
+        stored = stored_as(subject, name)
+        if stored.bytes < weights and stored.bytes + needed - weights <= room:
+            yield solved("memory", "bytes", stored.bytes + needed - weights, {"format": name})
+            return
+
+
+def training_memory(view: View) -> Answer | Gap | None:
+    """ "70B full fine-tuning needs 500 GB": weights, gradients, optimizer, master copy; activations come on top."""
+    asked = view.says("training", "lora", "checkpoint", *_STATES) | view.peek("bytes_per_param")
+    claimed = view.one("bytes")
+    if claimed is None or not asked or view.name("format") == "qlora":
+        return None
+    view.says("weights", "sharded", "needs")
+    subject = subject_of(view)
+    if view.about("lora") and subject is not None:
+        case = memory_case(subject.params, 2.0, "")
+        return Answer(
+            "training-memory", "bytes", claimed, (case,), bound="at-least", assumed=(assumed("frozen-weights",
+            "BF16"),),
+            missing=("adapters", "activations"), is_open=claimed.range[1] >= case.value,
+        )  # fmt: skip
+    optimizer = view.name("optimizer")
+    if subject is None:
+        return Gap("training-memory", ("model", *(() if optimizer else ("optimizer",))))
+    many = devices_of(view) if claimed.per == "device" else 1.0
+    if many is None:
+        return Gap("training-memory", ("devices",))
+    layouts = tuple(_part_of(view)) or layouts_of(view)
+    cases = tuple(memory_case(subject.params, each, name, many) for name, each in layouts)
+    is_named = bool(optimizer or view.peek("bytes_per_param"))
+    return Answer(
+        "training-memory", "bytes", claimed, cases,
+        missing=(*(() if is_named else ("optimizer",)), "activations"),
+        solutions=tuple(_same_memory(claimed, subject.params / many, {case.assumed for case in cases})),
+    )  # fmt: skip
+
+
+def _part_of(view: View) -> Iterator[tuple[str, float]]:
+    """A part that a claim names alone: gradients, or states of an optimizer; or what a checkpoint holds."""
+    if view.about("checkpoint"):
+        yield from _SAVED.items()
+    elif view.about("training", "weights", "master") or view.peek("bytes_per_param"):
+        return
+    elif view.about("gradients") and not view.about("states", *OPTIMIZERS):
+        wide = 4.0 if view.name("format") in ("fp32", "32-bit", "float32") else 2.0
+        yield "", wide
+    elif view.about("states") and not view.about("gradients"):
+        half = view.name("format") in ("bf16", "fp16", "16-bit") and (view.name("optimizer") or "adamw") == "adamw"
+        yield "", OPTIMIZERS["adamw-bf16" if half else view.name("optimizer") or "adamw"]
+
+
+def memory_case(params: float, each: float, name: str, many: float = 1.0) -> Case:
+    """Parameters times bytes per parameter; `name`: the layout, "" where the claim says the bytes."""
+    terms = (Term("params", params, "parameters"), Term("bytes-per-parameter", each, "bytes"))
+    if many == 1:
+        return Case(params * each, terms, product(terms), name)
+    return Case(params * each / many, (*terms, Term("devices", many, "devices")), "{0} × {1} / {2}", name)
+
+
+def layouts_of(view: View) -> tuple[tuple[str, float], ...]:
+    """The layouts that a claim may mean: of its optimizer, of its bytes per parameter, else the usual ones."""
+    said, optimizer = view.one("bytes_per_param"), view.name("optimizer")
+    if said is not None:
+        return tuple(("", each) for each in dict.fromkeys((said.low or 0.0, said.high or 0.0)))
+    if optimizer == "adamw":
+        return tuple((name, each) for name, each in _LAYOUTS.items() if name.startswith("adamw-") and each >= 12.0)
+    if optimizer in _LAYOUTS:
+        return ((optimizer or "", _LAYOUTS[optimizer or ""]),)
+    if optimizer is not None:
+        plain, master = LAYOUTS["16-bit-no-master"], LAYOUTS["16-bit-fp32-master"]
+        return ((optimizer, with_optimizer(plain, optimizer).total),
+                (f"{optimizer}-master", with_optimizer(master, optimizer).total))  # fmt: skip
+    return tuple((name, each) for name, each in _LAYOUTS.items() if each >= 6.0)
+
+
+def _same_memory(claimed: Said, params: float, taken: set[str]) -> Iterator[Finding]:
+    low, high = claimed.range
+    for name, each in _LAYOUTS.items():
+        if low <= params * each <= high and name not in taken:
+            yield solved("training-memory", "bytes", params * each, {"layout": name})
+    yield solved("training-memory", "bytes", claimed.value, {"bytes_per_param": claimed.value / params})
+
+
+def training_fit(view: View) -> Answer | Gap | None:
+    """ "70B full fine-tuning fits on 4 H200": bytes per parameter of each usual layout; activations come on top."""
+    is_training = view.says("training", *_STATES)
+    if not is_training or view.name("format") == "qlora" or view.says("lora"):
+        return None
+    if not (view.says("fits") or view.claim.names("device")) or any(
+        map(view.peek, ("time", "rate", "tokens", "share"))
+    ):
+        return None
+    subject = subject_of(view)
+    room, where = room_of(view)
+    if subject is None or room is None:
+        return Gap("training-memory", lacking({"model": subject, "device": room}))
+    cases = tuple(memory_case(subject.params, each, name) for name, each in layouts_of(view))
+    is_named = bool(view.name("optimizer") or view.peek("bytes_per_param"))
+    return _room_answer(
+        view, room, cases, (*where, *beside(subject.assumed)),
+        (*(() if is_named else ("optimizer",)), "activations", "runtime-memory"),
+        tuple(_more(cases, room, devices_of(view) or 1.0)),
+    )  # fmt: skip
+
+
+def _more(cases: tuple[Case, ...], room: float, devices: float) -> Iterator[Finding]:
+    """How many such devices the usual reading takes, where there are too few."""
+    usual = next((case for case in cases if case.assumed == "adamw-master"), cases[0])
+    if usual.value > room:
+        count = math.ceil(usual.value / (room / devices))
+        yield solved("memory", "bytes", count * room / devices, {"devices": count, "layout": usual.assumed})
