@@ -145,3 +145,16 @@ def test_mistral_7b_is_the_one_that_people_mean() -> None:
         if (asked := tl.plan.fit(name, device="H100", context=32768).answer.asked)
     ]
     assert caches[0] == 8 * caches[1]
+
+
+def test_screen_and_page_mark_the_same_answers_as_close() -> None:
+    """The page left out the "!" of what an error of 3 % may turn."""
+    from twinlens.reporting.html.plan_fit import fit_page
+
+    found = tl.plan.fit("70B", users=16, context="32K")
+    close = [each for each in found.answer.others if each.is_close]
+    assert close
+    rows = {row[0]: row[-1] for table in fit_page(found.answer).tables for row in table.rows}
+    for each in found.answer.others:
+        assert rows[each.device].endswith("!") == each.is_close
+    assert all(f"{rows[each.device]}" in str(found) for each in close[:1])

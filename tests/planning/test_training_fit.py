@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 import twinlens as tl
+from twinlens.api.plan.asked import subject_of
 from twinlens.errors import BadInput
+from twinlens.planning.fit.training import Training
+from twinlens.planning.fit.training_answer import Ways, fewest, placed
+from twinlens.spec.catalogue import shipped
 
 P = 70_553_706_496
 
@@ -75,3 +79,15 @@ def test_what_cannot_be_trained_or_divided_is_one_sentence(asked: dict[str, obje
     with pytest.raises(BadInput, match=says) as caught:
         tl.plan.fit("70B", device="H100", **asked)
     assert caught.value.code == "TL231"
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-70b", "deepseek-v3"])
+def test_the_fewest_devices_are_whole_nodes_and_one_node_less_does_not_hold_it(model: str) -> None:
+    """Counts jumped from 96 to 128 to 192, so up to half as many again were named."""
+    plan = Training(subject_of(model, shipped()))
+    for device in (shipped().device(name) for name in ("h100-sxm-80gb", "b200-sxm-180gb", "l40s")):
+        found = fewest(plan, device)
+        assert found is not None
+        assert found.devices % 8 == 0
+        fewer = found.devices - 8 or 4
+        assert placed(plan, device, fewer, Ways()).fits is False

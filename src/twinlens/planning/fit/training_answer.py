@@ -18,7 +18,7 @@ from twinlens.theory.sharding import Split
 
 MEMORY_SHARE = 0.95
 _SHARE = "the rest is left to fragments"
-COUNTS = (1, 2, 4, *range(8, 65, 8), 96, 128, 192, 256, 384, 512, 768, 1024)
+COUNTS = (1, 2, 4, *range(8, 1025, 8))
 """Devices that are tried: up to a node of 8, then whole nodes."""
 _MOST_TOKENS = 1_048_576
 
@@ -64,8 +64,14 @@ def placed(plan: Training, device: Device, devices: int, ways: Ways) -> Placemen
 def fewest(plan: Training, device: Device, ways: Ways = Ways()) -> Placement | None:
     """The fewest devices of one kind on which it fits, up to whole nodes; None where 1,024 are not enough."""
     group = ways.tensor * ways.pipeline * ways.expert
-    counts = (count for count in COUNTS if count >= group and count % group == 0)
-    return next((each for count in counts if (each := placed(plan, device, count, ways)).fits), None)
+    counts = [count for count in COUNTS if count >= group and count % group == 0]
+    if counts and (first := placed(plan, device, counts[0], ways)).fits:
+        return first
+    low, high = 1, len(counts)
+    while low < high:  # of several devices, more never hold more each
+        middle = (low + high) // 2
+        low, high = (low, middle) if placed(plan, device, counts[middle], ways).fits else (middle + 1, high)
+    return placed(plan, device, counts[low], ways) if low < len(counts) else None
 
 
 def training_answer(

@@ -11,7 +11,7 @@ from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.chart.plan_bars import plan_bars
 from twinlens.reporting.html.plan_page import PlanPage, PlanTable
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import FITS, NAMES, fit_words, placed_words, subject_words
+from twinlens.reporting.wording.plan import FITS, NAMES, fit_words, placed_cells, placed_words, subject_words
 from twinlens.units import digits
 
 
@@ -43,11 +43,6 @@ def _bars(placed: Placement) -> Chart | None:
 
 
 def _tables(others: Sequence[Placement]) -> tuple[PlanTable, ...]:
-    rows = tuple(
-        (each.device, f"{each.devices:,}", digits(float(each.needed.value or 0) / 1e9, 4),
-         digits(float(each.usable.value or 0) / 1e9, 4),
-         f"{digits(100 * (each.left_bytes or 0) / float(each.usable.value or 1), 2)} %")
-        for each in others
-    )  # fmt: skip
+    rows = tuple(placed_cells(each) for each in others)
     heads = ("device", "count", "GB needed each", "GB usable each", "free")
     return (PlanTable("The fewest of each device that hold it.", heads, rows),) if rows else ()

@@ -16,7 +16,15 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import NAMES, figure_words, fit_words, like_words, placed_words, subject_words
+from twinlens.reporting.wording.plan import (
+    NAMES,
+    figure_words,
+    fit_words,
+    like_words,
+    placed_cells,
+    placed_words,
+    subject_words,
+)
 from twinlens.units import digits
 
 _STYLES = {True: "green", False: "red", None: "yellow"}
@@ -97,14 +105,6 @@ def _arithmetic(placed: Placement, why: bool) -> Iterator[str]:
 
 
 def _others(others: Sequence[Placement]) -> RenderableType:
-    """ "!" after the free share: close enough for the error of such sums to turn it."""
-    rows = tuple(tuple(map(Text, _cells(each))) for each in others)
+    rows = tuple(tuple(map(Text, placed_cells(each))) for each in others)
     heads = ("device", "count", "GB needed\neach", "GB usable\neach", "free")
     return FittedTable(heads, ("left", "right", "right", "right", "right"), rows).table()
-
-
-def _cells(each: Placement) -> tuple[str, ...]:
-    room = float(each.usable.value or 1)
-    free = f"{digits(100 * (each.left_bytes or 0) / room, 2)} %{'!' if each.is_close else ' '}"
-    needed = digits(float(each.needed.value or 0) / 1e9, 4)
-    return each.device, str(each.devices), needed, digits(room / 1e9, 4), free

@@ -196,3 +196,14 @@ def _never(finding: Finding) -> str:
 
 CLAUSES = {"plan-never": _never, "plan-assumed": _assumed, "plan-unknown": _unknown, "plan-change": _change,
            **plan_capacity.CLAUSES}  # fmt: skip
+
+
+def placed_cells(each: Placement) -> tuple[str, ...]:
+    """Device, count, GB needed and usable each, and the free share of one placement, of screen and page alike.
+
+    "!" after the free share: close enough for the error of such sums to turn the answer.
+    """
+    room = float(each.usable.value or 1)
+    free = f"{digits(100 * (each.left_bytes or 0) / room, 2)} %{'!' if each.is_close else ' '}"
+    needed = digits(float(each.needed.value or 0) / 1e9, 4)
+    return each.device, f"{each.devices:,}", needed, digits(room / 1e9, 4), free
