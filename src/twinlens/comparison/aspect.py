@@ -40,6 +40,7 @@ _SPEC: dict[str, Rule] = {
     "executor.options.api_key_env": Rule("settings", "C"),
     "executor.options.key_header": Rule("settings", "C"),
     "executor.options.start_timeout_s": Rule("settings", "C"),
+    "executor.options.host": Rule("settings", "C"),
     "executor.options.python": Rule("settings", "C"),
     "executor.options.dcgm_url": Rule("settings", "C"),
     "workload": Rule("workload", "M"),

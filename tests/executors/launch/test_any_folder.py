@@ -234,3 +234,21 @@ def test_a_folder_without_a_chat_template_is_asked_for_completions_before_it_is_
     settings = with_endpoint(settings_of("vllm", options, "python", switches=RECIPE.switches), RECIPE, spec)
     assert settings.client.get("endpoint") == endpoint
     assert LaunchedServer(RECIPE).key(spec), "the endpoint is no part of the server"
+
+
+@pytest.mark.parametrize(("host", "listen", "is_open"), [(None, "127.0.0.1", False), ("10.0.0.5", "0.0.0.0", True)])
+def test_a_server_listens_to_other_machines_only_where_the_spec_names_this_one(
+    tmp_path: Path, host: str | None, listen: str, is_open: bool
+) -> None:
+    options = {} if host is None else {"host": host}
+    model = folder(tmp_path / "m")
+    settings = settings_of("vllm", options, "python", switches=RECIPE.switches)
+    command = RECIPE.command(order_of(RECIPE, spec_of(vllm(model, options=options)), settings, folder=model, port=8000))
+    assert command.argv[command.argv.index("--host") + 1] == listen
+    assert ("VLLM_SERVER_DEV_MODE" in command.environment) is not is_open
+
+
+@pytest.mark.parametrize("options", [{"host": "a b"}, {"host": "http://x"}, {"host": 7}, {"host": "x", "replicas": 2}])
+def test_a_host_that_is_none_or_has_a_balancer_before_it_is_one_sentence(options: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=r"executor\.options\.host"):
+        settings_of("vllm", options, "python", switches=RECIPE.switches)

@@ -15,6 +15,7 @@ from twinlens.executors.capabilities import Option
 from twinlens.executors.launch.switch import Switch, Value, asked_of
 from twinlens.executors.openai.clients import POOL_OPTIONS
 from twinlens.executors.openai.options import OPTIONS
+from twinlens.executors.openai.target import address_of
 from twinlens.executors.options import refuse_wrong_options
 
 _OWN: Mapping[str, Option] = {
@@ -32,6 +33,11 @@ _OWN: Mapping[str, Option] = {
     "drop_page_cache": Option(
         False,
         description="Drop the model's files from the page cache before the start, so that loading reads the disk.",
+    ),
+    "host": Option(
+        "127.0.0.1",
+        description="This machine's name or address for clients on other machines (--on): the server then listens on "
+        "all interfaces, and whoever reaches them can ask it.",
     ),
     "replicas": Option(
         1, tunes=True, description="Servers behind one balancer that sends each request to the least busy of them."
@@ -76,6 +82,7 @@ class Settings:
     replicas: int = 1
     gpus_each: int = 0
     quantiser: str = ""
+    host: str = "127.0.0.1"
     switches: Mapping[str, Value] = field(default_factory=dict)
 
 
@@ -127,6 +134,7 @@ def settings_of(
         replicas=replicas,
         gpus_each=gpus_each,
         quantiser=str(Path(chosen["quantiser"]).expanduser()) if chosen["quantiser"] else "",
+        host=_host(chosen["host"], replicas),
         drops_page_cache=chosen["drop_page_cache"],
         switches=asked_of(switches, options),
     )
@@ -139,6 +147,14 @@ def _args(value: Any) -> tuple[str, ...]:
         if "=" in word or word.startswith("-"):
             _refuse_secret(word.partition("=")[0].lstrip("-").replace("-", "_"), "args")
     return tuple(value)
+
+
+def _host(value: Any, replicas: int) -> str:
+    if not isinstance(value, str) or address_of(f"http://{value}:1") is None or set(value) & set("/?#@:"):
+        raise BadInput(f"executor.options.host is this machine's name or address, not {value!r}", code="TL207")
+    if replicas > 1 and value != "127.0.0.1":
+        raise BadInput("executor.options.host and replicas: the balancer of replicas listens here alone", code="TL207")
+    return value
 
 
 def _cpus(value: Any) -> tuple[int, ...]:

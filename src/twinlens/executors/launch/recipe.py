@@ -20,13 +20,16 @@ TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """How torch's runtimes call the precisions that are a mere cast."""
 
 
+LOOPBACK = "127.0.0.1"
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
     """The configuration of one server. `folder`: its model; `name`: what requests call it; `context_tokens`: the
     longest
     prompt and answer together; `stored`: the precision that the folder is quantised to, "" for none; `cpus`: the
     processors it is kept to, if any; `graph`: one of the recipe's graphs; `switches`: those of the recipe that are set,
-    whose flags stand before `args`."""
+    whose flags stand before `args`; `listen`: the address that it listens on."""
 
     spec: RunSpec
     python: str
@@ -41,6 +44,7 @@ class LaunchConfig:
     cpus: tuple[int, ...] = ()
     graph: str = "auto"
     switches: Mapping[str, Value] = field(default_factory=dict)
+    listen: str = LOOPBACK
 
     @property
     def device(self) -> AskedDevice:

@@ -8,7 +8,7 @@ from pathlib import Path
 from twinlens.errors import BadInput
 from twinlens.executors.launch.model_folder import servable, stored_in
 from twinlens.executors.launch.options import Settings
-from twinlens.executors.launch.recipe import LaunchConfig, Recipe
+from twinlens.executors.launch.recipe import LOOPBACK, LaunchConfig, Recipe
 from twinlens.executors.launch.switch import words_of
 from twinlens.executors.quantise.plan import PLANS
 from twinlens.spec.model.any_model import AnyModel
@@ -50,6 +50,7 @@ def order_of(recipe: Recipe, spec: RunSpec, settings: Settings, *, folder: str, 
         cpus=settings.cpus,
         graph=settings.graph,
         switches=settings.switches,
+        listen=LOOPBACK if settings.host == LOOPBACK else "0.0.0.0",
     )
 
 

@@ -214,7 +214,7 @@ class LaunchedServer:
             running = Running(
                 id=secrets.token_hex(4),
                 kind=recipe.kind,
-                url=f"http://127.0.0.1:{port}/v1",
+                url=f"http://{settings.host}:{port}/v1",
                 model=name,
                 pid=process.pid,
                 born_s=psutil.Process(process.pid).create_time(),

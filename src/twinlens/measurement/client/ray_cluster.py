@@ -64,7 +64,8 @@ def _nodes(ray: Any, endpoint: EndpointConfig) -> list[dict[str, Any]]:
         and len({node["NodeManagerAddress"] for node in alive}) > 1
     ):
         raise BadInput(
-            f"{endpoint.target.url} means another machine on each node; give the server's own name or address",
+            f"{endpoint.target.url} means another machine on each node; give the server's own name or address "
+            "(--url; of a server that Twinlens starts: --set executor.options.host=ADDRESS)",
             code="TL207",
         )
     return sorted(alive, key=lambda node: str(node["NodeID"]))

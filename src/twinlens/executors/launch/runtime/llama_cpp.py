@@ -27,7 +27,7 @@ _FORMATS = {
 def _command(order: LaunchConfig) -> Command:
     argv = [
         *(order.python, "-m", "llama_cpp.server", "--model", order.gguf, "--model_alias", order.name),
-        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--host", order.listen, "--port", str(order.port)),
         *("--n_ctx", str(order.context_tokens), "--n_threads", str(order.threads)),
         *("--n_threads_batch", str(order.threads)),
         # On by default: a new request would cut off the one that runs, with HTTP 200 and no error.

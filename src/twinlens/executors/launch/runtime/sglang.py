@@ -39,7 +39,7 @@ def _command(order: LaunchConfig) -> Command:
     argv = [
         *(order.python, "-m", "sglang.launch_server"),
         *("--model-path", order.folder, "--served-model-name", order.name),
-        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--host", order.listen, "--port", str(order.port)),
         *("--dtype", torch_name(order, "sglang"), "--context-length", str(order.context_tokens)),
         "--enable-metrics",
         *(("--disable-cuda-graph",) if order.graph == "eager" else ()),

@@ -39,7 +39,7 @@ def _command(order: LaunchConfig) -> Command:
     argv = [
         str(Path(order.python).with_name("trtllm-serve")),
         *("serve", order.folder, "--backend", "pytorch"),
-        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--host", order.listen, "--port", str(order.port)),
         *("--max_seq_len", str(order.context_tokens)),
         *order.args,
     ]

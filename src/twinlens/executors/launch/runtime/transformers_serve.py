@@ -24,7 +24,7 @@ def _command(order: LaunchConfig) -> Command:
     argv = [
         *(order.python, "-m", "transformers.cli.transformers", "serve", order.folder),
         *("--device", order.device.kind, "--dtype", torch_name(order, "transformers-serve")),
-        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--host", order.listen, "--port", str(order.port)),
         "--continuous-batching",
         *("--cb-block-size", str(_BLOCK_TOKENS)),
         *("--cb-num-blocks", str(blocks), "--cb-max-batch-tokens", str(_MOST_BATCH_TOKENS)),

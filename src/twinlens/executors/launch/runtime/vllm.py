@@ -10,6 +10,7 @@ from typing import Any
 
 from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import (
+    LOOPBACK,
     Command,
     LaunchConfig,
     Recipe,
@@ -43,7 +44,7 @@ def _command(order: LaunchConfig) -> Command:
     argv = [
         *(order.python, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", order.folder, "--served-model-name", order.name),
-        *("--host", "127.0.0.1", "--port", str(order.port)),
+        *("--host", order.listen, "--port", str(order.port)),
         *("--dtype", torch_name(order, "vllm"), "--max-model-len", str(order.context_tokens)),
         *(("--enforce-eager",) if order.graph == "eager" else ()),
         *(() if isinstance(_task(order), Generate) else ("--runner", "pooling")),
@@ -54,7 +55,8 @@ def _command(order: LaunchConfig) -> Command:
         "VLLM_NO_USAGE_STATS": "1",
         "DO_NOT_TRACK": "1",
         "VLLM_HOST_IP": "127.0.0.1",
-        "VLLM_SERVER_DEV_MODE": "1",  # or there is no /server_info; the server is on the loopback interface only
+        # Or there is no /server_info; its other pages change the server, so that nobody elsewhere may reach them.
+        **({"VLLM_SERVER_DEV_MODE": "1"} if order.listen == LOOPBACK else {}),
         **thread_environment(order.threads),
         **gpu_environment(order.device),
     }
