@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from pathlib import Path
@@ -244,3 +245,55 @@ def test_a_letter_that_the_locale_does_not_know_is_a_word_like_any_other(tmp_pat
 def test_a_field_of_another_table_is_named_with_that_table(written: str, meant: str) -> None:
     with pytest.raises(BadInput, match=rf"unknown field '{written}'; did you mean '{meant}'\?"):
         load("pretrain", [f"{written}=3"])
+
+
+DIGITS, BRACKETS = "9" * 5_000, "[" * 60_000
+BEYOND: dict[str, tuple[list[str], str]] = {
+    "digits of a setting": (["check", "pretrain", "--set", f"workload.global_batch={DIGITS}"], "more than 100 digits"),
+    "brackets of a setting": (["check", "pretrain", "--set", f"workload.global_batch={BRACKETS}"], "nested deeper"),
+    "digits of a sweep": (["check", "pretrain", "--at", f"batch={DIGITS}"], "more than 100 digits"),
+    "digits of a count": (["plan", "checkpoint", "--devices", DIGITS], "is a count from 1 to"),
+    "a name that is no path": (["list", "models", DIGITS], "longer than a path"),
+    "a run that is no path": (["show", DIGITS], "longer than a path"),
+}
+
+
+@pytest.mark.parametrize("what", BEYOND)
+def test_numbers_and_lists_without_end_are_one_short_sentence(what: str) -> None:
+    words, said = BEYOND[what]
+    told = sentence(call(*words))
+    assert said in told
+    assert len(told) < 400
+
+
+@pytest.mark.parametrize("content", [f"value = {DIGITS}", f"value = {BRACKETS}", "a." * 500 + "a = 1"])
+def test_a_spec_file_beyond_the_bounds_is_one_sentence(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.toml").write_text(content)
+    assert "cannot read the spec file" in sentence(call("check", tmp_path / "x.toml"))
+
+
+def test_a_config_whose_sizes_are_zero_says_so(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 64, "num_attention_heads": 0, "num_hidden_layers": 2, "vocab_size": 99}
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "intermediate_size": 128} | sizes))
+    told = sentence(call("check", "pretrain", "--set", f"workload.model={tmp_path}"))
+    assert "a size that divides another is 0" in told
+    assert "modulo" not in told
+
+
+def test_a_report_that_the_disk_refuses_leaves_the_one_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from twinlens.reporting.html.render import write_page
+
+    page = write_page("the first", tmp_path / "report.html")
+    write = Path.write_text
+
+    def full(path: Path, text: str, **how: Any) -> int:
+        write(path, text[: len(text) // 2], **how)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(BadInput, match="No space left"):
+        write_page("the second", page)
+    assert page.read_text() == "the first"
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]

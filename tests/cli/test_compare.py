@@ -294,3 +294,11 @@ def test_a_folder_of_each_lens_is_a_table_of_both() -> None:
     assert told.exit_code == 0, told.stderr
     line = next(line for line in told.stdout.splitlines() if line.startswith("bf16 against fp32"))
     assert line.count("×") >= 2
+
+
+@pytest.mark.parametrize("word", ["4", "4.0", "4/s"])
+def test_a_served_point_is_selected_as_it_is_written(word: str) -> None:
+    study = Path(__file__).parents[2] / "docs" / "results" / "2026-11-22-url-epyc-2core"
+    assert len(tl.compare(f"{study}@rate_per_s={word}", f"{study}@rate_per_s=2")) == 1
+    with pytest.raises(tl.errors.BadInput, match="has no point with rate_per_s = 44"):
+        tl.compare(f"{study}@rate_per_s=44", f"{study}@rate_per_s=2")

@@ -102,6 +102,14 @@ def test_a_damaged_run_is_named_and_the_others_are_shown(study: Path, what: str)
     assert all(run.name[-4:] in listed.stdout for run in runs_in(study))
 
 
+@pytest.mark.parametrize("form", ["--csv", "--markdown", "--all"])
+def test_letters_that_command_a_terminal_are_not_printed(study: Path, form: str) -> None:
+    says("id", value="\x1b[31m\u202eevil")(runs_in(study)[1])
+    shown = call("show", form, study)
+    assert shown.exit_code == 0
+    assert not {"\x1b", "\u202e"} & set(shown.stdout)
+
+
 @pytest.mark.parametrize("name", ["search.json", "paired.json", "study.json"])
 @pytest.mark.parametrize("spoil", [pipe, lambda name: text(name, f'{{"found":{DEEP}')])
 def test_a_damaged_file_of_the_study_hides_none_of_its_runs(

@@ -339,6 +339,13 @@ def test_a_question_names_what_differs_and_the_missing_run_as_a_line_to_paste() 
     assert study.protocol.duration_s * 4 >= 368, "p99 needs that many requests"
 
 
+def test_a_question_with_a_control_character_is_refused_without_echoing_it() -> None:
+    for word in ("device=\x1b[31mx", "executor.options.a\x1b[2J=4", "workload.model=x\u202ey"):
+        told = call(URL, "--for", f"rate_per_s=8,{word}")
+        assert (told.exit_code, told.stdout, told.stderr.count("\n")) == (2, "", 1)
+        assert not {"\x1b", "\u202e"} & set(told.stderr)
+
+
 def test_a_question_that_is_answered_says_how() -> None:
     told = call(URL, "--for", "rate_per_s=2,slo.ttft_s=0.5,slo.quantile=0.5").stdout
     assert told.startswith("1 of 3 points answers this: within the limits.\n✓ as-served · 2/s: TTFT p50 is 35.2 ms")

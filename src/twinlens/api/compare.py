@@ -161,7 +161,17 @@ def selects(asked: Mapping[str, str], side: Side) -> bool:
     known = {path.rpartition(".")[2]: value for path, value in workload} | options | point
     known |= {f"executor.options.{name}": value for name, value in options.items()}
     known |= {f"workload.{path}": value for path, value in workload}
-    return all(str(known.get(key)) == value for key, value in asked.items())
+    return all(_is(known.get(key), value) for key, value in asked.items())
+
+
+def _is(value: Any, word: str) -> bool:
+    """Whether a setting is what somebody wrote: 4.0 is 4, 4.0 and, as tables have it, 4/s; True is true."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(word.removesuffix("/s")) == value
+        except ValueError:
+            return False
+    return str(value) == word or (isinstance(value, bool) and str(value).lower() == word)
 
 
 def _leaves(table: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:

@@ -50,7 +50,7 @@ def evidence(
     if not path.parent.is_dir():
         raise BadInput(f"there is no folder {str(path.parent)!r} for the pack; make it first", code=UNREADABLE)
     chosen = _runs(runs)
-    cover = _cover(os.environ)
+    cover = _cover(os.environ, contact)
     try:
         copies = copies_of(chosen, cover)
     except OSError as error:
@@ -92,10 +92,10 @@ def _runs(given: Sequence[str | Path | Run | Iterable[Run]]) -> tuple[Run, ...]:
     return tuple(chosen.values())
 
 
-def _cover(environment: Mapping[str, str]) -> Cover:
+def _cover(environment: Mapping[str, str], contact: str | None) -> Cover:
     """Cover of this user's home folder, and of every secret that the environment holds."""
     secrets = (value for name, value in environment.items() if is_secret(name))
-    return cover_of(str(Path.home()), secrets)
+    return cover_of(str(Path.home()), secrets, (contact,) if contact else ())
 
 
 def _about(author: Author, material: Sequence[Material], copies: Copies) -> dict[str, Any]:

@@ -100,6 +100,9 @@ def sentences() -> Iterator[None]:
         _discard_stdout()  # the reader has gone (`| head`): say nothing more
         raise SystemExit(0) from None
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            _complain(f"{str(error.filename)[:60]!r}… is longer than a path can be", "twinlens explain TL205")
+            raise SystemExit(2) from None
         _complain(_of_a_file(error), "twinlens explain TL301")
         raise SystemExit(3) from None
 

@@ -48,6 +48,8 @@ def question_of(text: str) -> Question:
 
     Raises BadInput (TL242) for a field that does not exist, one that is asked twice, and a limit that is none.
     """
+    if not text.isprintable():
+        raise BadInput("a question is printable text; it holds a control character", code=UNREADABLE)
     fields: dict[str, Any] = {}
     slo: dict[str, Any] = {}
     for part in filter(None, (each.strip() for each in text.split(","))):

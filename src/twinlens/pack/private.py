@@ -16,7 +16,9 @@ _HOMES = (
     re.compile(rb"(?i:" + _SLASH + rb"(?:home|users)" + _SLASH + rb")(?P<private>" + _NAME + rb")"),
     re.compile(rb"(?<![\w.-])" + _SLASH + rb"(?P<private>root)(?![\w.-])"),
 )
-_KEY_NAME = rb"(?i:api[-_]?key|secret|password|passwd|credentials?|(?:access|auth|hf|refresh|api)[-_]?token)"
+_KEY_NAME = (
+    rb"(?i:api[-_]?key|private_key_id|secret|password|passwd|credentials?|(?:access|auth|hf|refresh|api)[-_]?token)"
+)
 _VALUE = rb"(?P<private>[^\s\"'<>&,;\\\x00-\x1f]{4,})"
 _KEYS = (
     re.compile(rb"-----BEGIN [A-Z ]*PRIVATE KEY-----(?P<private>(?:[A-Za-z0-9+/=\s]|\\[nr])+)"),
@@ -24,6 +26,10 @@ _KEYS = (
     re.compile(rb"(?<![\w-])(?P<private>(?:hf_|nvapi-|gh[opsur]_|github_pat_|glpat-|xox[abprs]-)[A-Za-z0-9_-]{16,})"),
     re.compile(rb"(?<![\w-])(?P<private>(?:AKIA|ASIA)[A-Z0-9]{16})(?!\w)"),
     re.compile(rb"(?<![\w-])(?P<private>eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})"),
+    re.compile(rb"(?<![\w-])(?P<private>AIza[\w-]{35})(?![\w-])"),
+    re.compile(rb"(?<![\w-])(?P<private>(?:(?:sk|pk|rk)_(?:live|test)_|whsec_)[A-Za-z0-9]{10,})"),
+    re.compile(rb"(?<![\w-])(?P<private>(?:npm_|pypi-|do[opr]_v1_)[A-Za-z0-9_-]{32,})"),
+    re.compile(rb"[?&;]sig=(?P<private>[A-Za-z0-9%+/=_-]{16,})"),  # a shared access signature
     re.compile(rb"(?i:bearer)\s+(?P<private>[A-Za-z0-9._~+/=-]{8,})"),
     re.compile(rb"(?i:authorization)[\"']?\s*[:=]\s*[\"']?(?i:basic\s+)?" + _VALUE),
     re.compile(rb"(?i:[a-z]+://)(?P<private>[^/\s\"'@<>]+)@"),
@@ -31,14 +37,25 @@ _KEYS = (
     re.compile(rb"--[\w-]*" + _KEY_NAME + rb"(?:=|\\?[\"'],\s*\\?[\"']|\s+)" + _VALUE),  # an option, also in a list
     re.compile(_KEY_NAME + rb"\s*[=:]\s*[\"']?" + _VALUE),
 )
+_PEOPLE = (
+    re.compile(rb"(?<![\w.@-])(?P<private>[A-Za-z0-9][\w.+-]{2,63}@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24})(?![\w-])"),
+    # Addresses of a private network, but for their last number: two servers of one study stay two.
+    re.compile(
+        rb"(?<![\w.])(?P<private>(?:10\.\d{1,3}|192\.168|172\.(?:1[6-9]|2\d|3[01]))\.\d{1,3})\.\d{1,3}(?!\.?\d)"
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """`homes`, `secrets`: words of this machine that are covered wherever they stand, beside what the patterns find."""
+    """`homes`, `secrets`: words of this machine that are covered wherever they stand, beside what the patterns find.
+
+    `stated`: what whoever measured says of themselves, which stays readable.
+    """
 
     homes: tuple[bytes, ...] = ()
     secrets: tuple[bytes, ...] = ()
+    stated: tuple[bytes, ...] = ()
 
     def covered(self, data: bytes) -> tuple[bytes, int]:
         """The same bytes with private words covered by asterisks, and how many words were."""
@@ -53,9 +70,10 @@ class Cover:
         return self.covered(text.encode("utf-8", "replace"))[0].decode("utf-8", "replace")
 
     def _found(self, data: bytes) -> Iterable[tuple[int, int]]:
-        for pattern in (*_HOMES, *_KEYS):
+        for pattern in (*_HOMES, *_KEYS, *_PEOPLE):
             for match in pattern.finditer(data):
-                yield match.span("private")
+                if match["private"] not in self.stated:
+                    yield match.span("private")
         for word in (*self.homes, *self.secrets):
             begin = data.find(word)
             while begin >= 0:
@@ -63,8 +81,11 @@ class Cover:
                 begin = data.find(word, begin + len(word))
 
 
-def cover_of(home: str, secrets: Iterable[str]) -> Cover:
-    """Cover of the home folder `home`, and of secrets of eight letters or more; "/" is the home of nobody."""
+def cover_of(home: str, secrets: Iterable[str], stated: Iterable[str] = ()) -> Cover:
+    """Cover of the home folder `home` ("/" is the home of nobody), and of secrets of eight letters or more.
+
+    `stated`: words that stay readable.
+    """
     place = home.rstrip("/\\")
     homes = (place.encode(),) if len(place) > 1 else ()
-    return Cover(homes, tuple(word.encode() for word in secrets if len(word) >= 8))
+    return Cover(homes, tuple(word.encode() for word in secrets if len(word) >= 8), tuple(map(str.encode, stated)))

@@ -8,6 +8,7 @@ from io import StringIO
 from typing import Any
 
 from twinlens.record.estimate import Estimate
+from twinlens.reporting.display import clean
 from twinlens.spec.point import Point
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary
@@ -55,10 +56,15 @@ def _of_metric(name: str, estimate: Estimate) -> TidyRow:
     return {"metric": name, "metric_label": label} | {part: getattr(estimate, part) for part in _OF_ESTIMATE}
 
 
+def _plain(value: Any) -> Any:
+    """Words of a run without letters that command a terminal."""
+    return clean(value, len(value) + 1) if isinstance(value, str) and not value.isprintable() else value
+
+
 def as_csv(rows: Iterable[TidyRow]) -> str:
     """Tidy rows as CSV with a head, a line each; what is None is empty, and numbers are not rounded."""
     text = StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _plain(value) for name, value in row.items()} for row in rows)
     return text.getvalue()

@@ -25,7 +25,7 @@ def count_of(name: str, word: object) -> int:
     text = str(word).strip().replace(",", "")
     if not text.isdecimal():
         raise BadInput(f"--{name} {short(word)!r} is no whole number; write --{name} 16", code=UNREADABLE)
-    if not 1 <= int(text) <= _MOST_COUNT:
+    if len(text) > 100 or not 1 <= int(text) <= _MOST_COUNT:
         raise BadInput(f"--{name} is a count from 1 to {_MOST_COUNT:,}, not {short(word)}", code=UNREADABLE)
     return int(text)
 

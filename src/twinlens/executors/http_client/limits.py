@@ -71,7 +71,7 @@ def _files() -> int | None:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
-    return None if soft == resource.RLIM_INFINITY else soft - _OTHER_FILES
+    return None if soft == resource.RLIM_INFINITY else max(0, soft - _OTHER_FILES)
 
 
 def _ports() -> int | None:

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from twinlens.diagnosis.diagnosis import diagnose_repeats
 from twinlens.errors import BadInput
+from twinlens.record.store import write_text
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
 from twinlens.reporting.driven import is_driven
@@ -78,11 +79,17 @@ def write(view: View, path: str | Path, diagnose: Diagnose = diagnose_repeats) -
 
 
 def write_page(text: str, path: str | Path) -> Path:
-    """Write a page to `path`, making its folder. Raises BadInput (TL207) when the disk refuses it."""
+    """Write a page to `path`, making its folder; a page that was there stays until the new one is whole.
+
+    Raises BadInput (TL207) when the disk refuses it.
+    """
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        if target.exists() and not target.is_file():
+            target.write_text(text, encoding="utf-8")  # a device or a pipe, into which nothing can be renamed
+        else:
+            write_text(target, text)
     except OSError as error:
         raise BadInput(f"the report cannot be written to {target}: {error.strerror}", code="TL207") from None
     return target

@@ -34,7 +34,11 @@ def shape_from_config(config: Config) -> ModelShape:
         first = wrong.errors()[0]
         where = ".".join(map(str, first["loc"])) or "its sizes"
         raise BadInput(f"the {kind} config describes no model: {where}: {first['msg']}", code="TL202") from None
-    except (ValueError, TypeError, ZeroDivisionError, AttributeError, OverflowError) as wrong:
+    except ZeroDivisionError:
+        raise BadInput(
+            f"the {kind} config describes no model: a size that divides another is 0", code="TL202"
+        ) from None
+    except (ValueError, TypeError, AttributeError, OverflowError) as wrong:
         raise BadInput(f"the {kind} config describes no model: {wrong}", code="TL202") from None
 
 

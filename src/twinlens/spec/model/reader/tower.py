@@ -31,7 +31,11 @@ def tower_from_config(config: Config) -> ImageTower:
         first = wrong.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise BadInput(f"the vision_config of {kind}: {where}: {first['msg']}", code="TL202") from None
-    except (TypeError, ValueError, ZeroDivisionError) as wrong:
+    except ZeroDivisionError:
+        raise BadInput(
+            f"the vision_config of {kind} describes no tower: a size that divides is 0", code="TL202"
+        ) from None
+    except (TypeError, ValueError) as wrong:
         raise BadInput(f"the vision_config of {kind} describes no tower: {wrong}", code="TL202") from None
 
 
