@@ -14,8 +14,9 @@ from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.sections import Sections
+from twinlens.record.spread import Spread
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.summary.group import Machine, Summary, Verdict, group
+from twinlens.stats.summary.group import Machine, Summary, Verdict, group, quantile_of
 
 STACK = {
     "host.cpu.model": "EPYC",
@@ -64,7 +65,10 @@ def side(
 
 
 def _estimate(metric: str, value: float) -> Estimate:
-    return Estimate(value, METRICS[metric].unit, "by hand", "measured")
+    q, spread = quantile_of(metric), None
+    if q is not None:  # a thousand requests, all within a thousandth of the quantile
+        spread = Spread(1000, (1, round(1000 * q), 1000), (0.999 * value, value, 1.001 * value), 1000.0)
+    return Estimate(value, METRICS[metric].unit, "by hand", "measured", spread=spread)
 
 
 def _run(id: str, spec: Any, repeat: int, facts: Mapping[str, Any], state: Any) -> Run:

@@ -18,15 +18,15 @@ from twinlens.comparison.verdict import compare, of_metric
 from twinlens.errors import BadInput
 from twinlens.reporting.wording.finding import sentence_of
 
-TTFT = "ttft_s_p99"
+TTFT, TAIL = "ttft_s_p50", "ttft_s_p99"
 
 
 @pytest.mark.parametrize(
     ("text", "limit"),
     [
-        ("p99 ttft +5%", Limit(TTFT, 0.05)),
-        ("TTFT p99+5 %", Limit(TTFT, 0.05)),
-        ("ttft_s_p99 +0.5%", Limit(TTFT, 0.005)),
+        ("p99 ttft +5%", Limit(TAIL, 0.05)),
+        ("TTFT p99+5 %", Limit(TAIL, 0.05)),
+        ("ttft_s_p99 +0.5%", Limit(TAIL, 0.005)),
         ("tokens/s -3%", Limit("training_tokens_per_s", -0.03)),
         ("output tokens/s - 3%", Limit("output_tokens_per_s", -0.03)),
     ],
@@ -83,7 +83,7 @@ def test_an_undecided_limit_says_how_many_runs_would_decide_it() -> None:
     found = compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), side("b", {TTFT: (1.0, 1.03, 1.06)}))
     (finding,) = failures([found], [Limit(TTFT, 0.05)])
     told = sentence_of(finding)
-    assert told.startswith("Undecided: TTFT p99 of b is 1.03×")
+    assert told.startswith("Undecided: TTFT p50 of b is 1.03×")
     needed = finding.numbers["needed"]
     assert f"About {needed} runs a side would decide it (now 3)" in told
     # half the interval at n runs a side goes with t(2n - 2) / sqrt(n): 8 runs decide, 7 do not
@@ -109,7 +109,7 @@ def test_a_failure_says_the_ratio_with_its_interval_and_the_limit() -> None:
     found = compare(side("a", {TTFT: (0.99, 1.0, 1.01)}), side("b", {TTFT: (1.19, 1.20, 1.21)}))
     (finding,) = failures([found], [Limit(TTFT, 0.05)])
     told = sentence_of(finding)
-    assert told.startswith("TTFT p99 of b is 1.20× (1.1")
+    assert told.startswith("TTFT p50 of b is 1.20× (1.1")
     assert told.endswith("that of the baseline, beyond the limit of +5.0 %.")
     (missing,) = failures([found], [Limit("mbu", 0.05)])
     assert "cannot be said: neither side has it" in sentence_of(missing)

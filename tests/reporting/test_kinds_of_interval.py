@@ -46,4 +46,6 @@ def test_the_caption_of_a_served_table_says_which(tmp_path: Path, repeats: int, 
     assert caption in found.intervals
     assert ("95%" in found.intervals) == (repeats != 2)
     marks = {cell.under.rpartition(" ")[2] for row in found.rows for cell in row.cells if "–" in cell.under}
-    assert marks == {1: {"(run)"}, 2: {"(range)"}}.get(repeats) or (repeats == 3 and not marks & {"(run)", "(range)"})
+    assert marks <= {1: {"(run)"}, 2: {"(range)"}, 3: {""}}[repeats] or (
+        repeats == 3 and not marks & {"(run)", "(range)"}
+    )

@@ -101,6 +101,16 @@ def test_what_failed_is_counted_and_earns_nothing() -> None:
     assert value["output_tokens_per_s"] == pytest.approx(37.5, rel=0.02)
 
 
+def test_a_request_that_failed_is_slower_than_any_that_did_not() -> None:
+    """One request in four failed, and p90 was that of the other three; served runs count it."""
+    rows = [replace(row, outcome="failed") if i % 4 == 0 else row for i, row in enumerate(batches(200))]
+    metrics = found(rows)
+    for name in ("e2e_latency_s", "ttft_s", "tpot_s"):
+        assert metrics[f"{name}_p50"].value == pytest.approx(values(batches(200))[f"{name}_p50"])
+        assert metrics[f"{name}_p90"].value is None
+        assert "p90 falls among the" in (metrics[f"{name}_p90"].reason or "")
+
+
 def as_dict(row: Request) -> dict[str, Any]:
     return asdict(row)
 

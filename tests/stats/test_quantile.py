@@ -6,7 +6,7 @@ import pytest
 
 from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.quantile import interval_ranks, needed_for_quantile, quantile
-from twinlens.stats.estimator.series import Ranked
+from twinlens.stats.estimator.series import Series
 from twinlens.units import SECONDS
 
 
@@ -33,14 +33,14 @@ def test_the_point_agrees_with_numpys_definition_of_the_same_name():
         assert quantile(values, q, unit=SECONDS).value == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_rank_is_that_of_the_sorted_values_in_whatever_order_ranks_are_asked_for():
-    rng = np.random.default_rng(0)
-    for n in (1, 2, 3, 10, 500):
-        values = rng.integers(0, max(2, n // 3), n).astype(float)  # with ties
-        kept, ranked = values.copy(), Ranked(values)
-        for rank in rng.integers(1, n + 1, 2 * n):
-            assert ranked.at(int(rank)) == np.sort(values)[rank - 1]
-        assert (values == kept).all()
+def test_a_sketch_holds_both_ends_and_the_tails_as_closely_as_the_middle():
+    values = np.arange(1.0, 10_001.0)
+    ranks, kept = Series(values).sketch
+    assert ranks == tuple(kept) == tuple(sorted(set(ranks)))
+    assert (ranks[0], ranks[-1]) == (1, 10_000)
+    assert len(ranks) <= 100
+    near_99 = [rank for rank in ranks if 9850 <= rank <= 9930]
+    assert len(near_99) >= 3
 
 
 @pytest.mark.parametrize(("n", "q"), [(6, 0.5), (20, 0.5), (73, 0.95), (400, 0.99), (500, 0.9)])

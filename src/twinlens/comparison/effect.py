@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from twinlens.comparison.side import Side
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
+from twinlens.stats.estimator.pooled import own_quantiles, pooled_quantile
+from twinlens.stats.estimator.ratio import chance_of, difference, difference_of_runs, ratio, ratio_of_runs
+from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns
-from twinlens.stats.summary.group import Group
+from twinlens.stats.summary.group import Group, quantile_of
 from twinlens.stats.summary.serving import is_served
 
 Way = Literal["slices", "runs", "none"]
@@ -25,8 +27,10 @@ class Effect:
 
     `way`: from paired slices, or from runs. `apart`: whether the two can be told apart, by the interval of the
     difference (of the log ratio, from slices) and never by whether their own intervals overlap; None where there is no
-    interval, and False within the noise floor. `smallest`: the smallest relative change that these runs could have
-    shown; `floor`: of this machine between two times, None where it was not measured.
+    interval, and False within the noise floor. The first metric is judged by itself, all others as one family
+    (`_as_family`): `chance` is how often runs of two equal sides would differ as much in it. `smallest`: the smallest
+    relative change that these runs could have shown; `floor`: of this machine between two times, None where it was not
+    measured.
     """
 
     metric: str
@@ -38,6 +42,7 @@ class Effect:
     apart: bool | None
     smallest: float | None
     floor: float | None = None
+    chance: float | None = None
 
     @property
     def is_worse(self) -> bool | None:
@@ -51,7 +56,11 @@ class Effect:
         """A plain mapping."""
         plain = {"metric": self.metric, "way": self.way, "apart": self.apart, "worse": self.is_worse}
         estimates = {name: getattr(self, name).to_json() for name in ("a", "b", "ratio", "difference")}
-        return plain | estimates | {"smallest_visible_change": self.smallest, "noise_floor": self.floor}
+        return (
+            plain
+            | estimates
+            | {"smallest_visible_change": self.smallest, "noise_floor": self.floor, "chance": self.chance}
+        )
 
 
 def effects(a: Side, b: Side, rates: Mapping[str, Rates], *, level: float = 0.95) -> tuple[Effect, ...]:
@@ -66,9 +75,27 @@ def effects(a: Side, b: Side, rates: Mapping[str, Rates], *, level: float = 0.95
     turns = {each.ratio.metric: each for each in by_turns(b.group, a.group, runs, rates, level=level)}
     shared = [name for name in a.group.metrics if name in b.group.metrics and _is_shown(name)]
     first = headline(a)
-    return tuple(
+    found = [
         _effect(name, a.group, b.group, turns.get(name), level) for name in sorted(shared, key=lambda x: x != first)
+    ]
+    return _as_family(found, first, level)
+
+
+def _as_family(found: Sequence[Effect], first: str | None, level: float) -> tuple[Effect, ...]:
+    """Effects from runs with `apart` such that two equal sides have one in 1 - level of comparisons, besides the first.
+
+    Holm 1979: from the smallest chance on, each must be below (1 - level) over how many are left. Two equal sides of
+    29 metrics were "apart" somewhere in a quarter of comparisons.
+    """
+    family = sorted(
+        (each for each in found if each.metric != first and each.way == "runs" and each.chance is not None),
+        key=lambda each: each.chance or 0.0,
     )
+    lost: set[str] = set()
+    for place, each in enumerate(family):
+        if lost or (each.chance or 0.0) > (1 - level) / (len(family) - place):
+            lost.add(each.metric)
+    return tuple(replace(each, apart=False) if each.apart and each.metric in lost else each for each in found)
 
 
 def headline(side: Side) -> str | None:
@@ -87,11 +114,11 @@ def _is_shown(name: str) -> bool:
 def _effect(name: str, a: Group, b: Group, turns: ByTurns | None, level: float) -> Effect:
     ours, theirs = a.metrics[name], b.metrics[name]
     if turns is not None and turns.ranked:
-        ratio = turns.ratio.ratio
-        low, high = ratio.low or 0.0, ratio.high or math.inf
+        paired = turns.ratio.ratio
+        low, high = paired.low or 0.0, paired.high or math.inf
         gap = Estimate.absent(ours.unit, "points that took turns are compared by their ratio")
         half = math.sqrt(high / low) - 1 if low > 0 else None
-        return Effect(name, ours, theirs, ratio, gap, "slices", not low <= 1 <= high, half)
+        return Effect(name, ours, theirs, paired, gap, "slices", not low <= 1 <= high, half)
     values = [_values(group, name) for group in (a, b)]
     absent = next((Estimate.absent(each.unit, each.lacks) for each in (ours, theirs) if each.value is None), None)
     if absent is None and not (a.ranked and b.ranked):
@@ -99,9 +126,47 @@ def _effect(name: str, a: Group, b: Group, turns: ByTurns | None, level: float) 
     if absent is not None or ours.unit != theirs.unit:
         absent = absent or Estimate.absent(ours.unit, f"one side is in {ours.unit}, the other in {theirs.unit}")
         return Effect(name, ours, theirs, absent, absent, "none", None, None)
+    if (q := quantile_of(name)) is not None:
+        return _of_quantiles(name, q, a, b, level)
     gap = difference_of_runs(values[1], values[0], unit=ours.unit, level=level)
-    ratio = _ratio(values[1], values[0], level)
-    return Effect(name, ours, theirs, ratio, gap, "runs", _apart(gap), _smallest(gap, ours))
+    times = _ratio(values[1], values[0], level)
+    chance = chance_of(values[1], values[0]) if gap.low is not None else None
+    return Effect(name, ours, theirs, times, gap, "runs", _apart(gap), _smallest(gap, ours), chance=chance)
+
+
+def _of_quantiles(name: str, q: float, a: Group, b: Group, level: float) -> Effect:
+    """Quantiles over runs are of all their values together, so their doubt is that of these values and that of runs.
+
+    Each interval is the wider of two: order statistics of both sides (MOVER), and Welch's or Fieller's of the runs.
+    """
+    ours, theirs = a.metrics[name], b.metrics[name]
+    spreads = [[each.spread for each in _finished(side, name) if each.spread is not None] for side in (a, b)]
+    values = [[each for each in own_quantiles(side, q) if each is not None] for side in spreads]
+    few = next((each for each in (ours, theirs) if each.level is None), None)
+    if few is not None or min(map(len, values)) < FEWEST_RUNS:
+        why = (few.no_interval if few else None) or f"fewer than {FEWEST_RUNS} runs a side"
+        bare = [replace(each, low=None, high=None, level=None, no_interval=why) for each in (theirs, ours)]
+        return Effect(name, ours, theirs, ratio(*bare), difference(*bare), "runs", None, None)
+    within = [pooled_quantile(side, q, unit=ours.unit, level=level, is_within=True) for side in reversed(spreads)]
+    runs = difference_of_runs(values[1], values[0], unit=ours.unit, level=level)
+    gap = _no_narrower(difference(*within), [(each or 0.0) - (runs.value or 0.0) for each in (runs.low, runs.high)])
+    times = ratio(*within)
+    of_runs = _ratio(values[1], values[0], level)
+    if of_runs.low is None or of_runs.high is None or not of_runs.value:
+        times = replace(times, low=None, high=None, level=None, no_interval=of_runs.lacks)
+    elif times.value is not None:
+        off = [times.value * (each / of_runs.value - 1) for each in (of_runs.low, of_runs.high)]
+        times = _no_narrower(times, off)
+    chance = None if gap.low is None else max(chance_of(values[1], values[0]), 0.0 if _apart(gap) else 1 - level)
+    return Effect(name, ours, theirs, times, gap, "runs", _apart(gap), _smallest(gap, ours), chance=chance)
+
+
+def _no_narrower(estimate: Estimate, off: Sequence[float]) -> Estimate:
+    """The estimate with bounds at least so far `off` its value; open or absent ones stay so."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return estimate
+    low, high = min(estimate.low, estimate.value + off[0]), max(estimate.high, estimate.value + off[1])
+    return replace(estimate, low=low, high=high, method=f"{estimate.method}, no narrower than runs differ")
 
 
 def _ratio(b: list[float], a: list[float], level: float) -> Estimate:
@@ -113,8 +178,12 @@ def _ratio(b: list[float], a: list[float], level: float) -> Estimate:
 
 def _values(group: Group, name: str) -> list[float]:
     """A metric's value in each run that counts; those without one are not there."""
-    estimates = (run.metrics.get(name) for run in group.runs if run.state == "finished")
-    return [each.value for each in estimates if each is not None and each.value is not None]
+    return [each.value for each in _finished(group, name) if each.value is not None]
+
+
+def _finished(group: Group, name: str) -> list[Estimate]:
+    """A metric in each run that counts and has it."""
+    return [run.metrics[name] for run in group.runs if run.state == "finished" and name in run.metrics]
 
 
 def _apart(gap: Estimate) -> bool | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Self
 
+from twinlens.record.spread import Spread
 from twinlens.record.trust.typed_value import typed
 from twinlens.units import show
 
@@ -20,6 +21,7 @@ class Estimate:
     `low`, `high` bound it at confidence `level` (0-1), or are None where no interval can be given; `no_interval` may
     then say why. `n` counts the independent observations behind it, `runs` the runs it was put together from, where it
     was. `seen`: how much there was of what `reason` or `no_interval` asks for. `unit` is one of `twinlens.units`.
+    `spread`: of a quantile of one run, what it was read from, so that repeats can be pooled; shown nowhere.
     """
 
     value: float | None
@@ -34,6 +36,7 @@ class Estimate:
     no_interval: str | None = None
     seen: str | None = None
     runs: int | None = None
+    spread: Spread | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for number in (self.value, self.low, self.high):
@@ -61,8 +64,9 @@ class Estimate:
         return ", ".join(filter(None, (self.reason or self.no_interval, self.seen)))
 
     def to_json(self) -> dict[str, Any]:
-        """A plain mapping; keys that are None are left out."""
-        return {key: value for key, value in asdict(self).items() if value is not None or key == "value"}
+        """A plain mapping; keys that are None are left out, and so is the spread."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "spread"}
+        return {key: value for key, value in plain.items() if value is not None or key == "value"}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:

@@ -13,6 +13,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.run import Run
+from twinlens.record.spread import spreads_from_json, spreads_to_json
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
@@ -33,7 +34,7 @@ from twinlens.stats.wall_time.metrics import goodput
 from twinlens.stats.wall_time.saves import save_metrics
 from twinlens.units import BYTES
 
-SUMMARY_SCHEMA = 7
+SUMMARY_SCHEMA = 8
 
 
 def summarise(run: Run) -> Summary:
@@ -105,12 +106,13 @@ def to_json(summary: Summary) -> dict[str, Any]:
     data["findings"] = [finding.to_json() for finding in summary.findings]
     data["ranked"] = summary.ranked
     data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
+    data["spreads"] = spreads_to_json({name: each.spread for name, each in summary.metrics.items() if each.spread})
     return data
 
 
 def from_json(data: dict[str, Any]) -> Summary:
     """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
-    named = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine", "gate", "greedy")
+    named = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine", "gate", "greedy", "spreads")
     rest = {key: value for key, value in data.items() if key not in named}
     return Summary(
         **rest,
@@ -120,8 +122,14 @@ def from_json(data: dict[str, Any]) -> Summary:
         machine=Machine(**data["machine"]) if data.get("machine") else None,
         gate=Gate.from_json(data["gate"]) if data.get("gate") else None,
         greedy=GreedyAnswers.from_json(data["greedy"]) if data.get("greedy") else None,
-        metrics={name: Estimate.from_json(estimate) for name, estimate in data["metrics"].items()},
+        metrics=_metrics_from_json(data),
     )
+
+
+def _metrics_from_json(data: dict[str, Any]) -> dict[str, Estimate]:
+    spreads = spreads_from_json(data.get("spreads", {}))
+    metrics = {name: Estimate.from_json(estimate) for name, estimate in data["metrics"].items()}
+    return {name: replace(each, spread=spreads.get(name)) for name, each in metrics.items()}
 
 
 def _verdict_from_json(data: dict[str, Any]) -> Verdict:

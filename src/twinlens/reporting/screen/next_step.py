@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
@@ -23,6 +25,8 @@ _LONGER = ("unproven", "too short", "drift", "slowdown", "cyclic", "no steady st
 _FIRST = ("server-died", "mostly-failed", "client-limit")
 _OF_LABEL = {"failing": "failing", "invalid": "client-limit"}
 """The code of a verdict that is itself what to mend."""
+_MARGIN = 1.25  # runs differ in how many of their requests are independent
+_MOST_REPEATS = 10
 
 
 def next_step(run: Run, summary: Summary, *, of_many: bool = False) -> str:
@@ -108,13 +112,24 @@ def _longer(run: Run, summary: Summary) -> str:
 
 
 def _intervals(run: Run, summary: Summary) -> str:
-    """One run under load seldom shows how far its requests depend on each other; repeats give intervals at any rate."""
+    """One run under load seldom shows how far its requests depend on each other; repeats do, where they are enough."""
     wait = summary.metrics.get("ttft_s_p50")
     if not is_served(run) or wait is None or wait.value is None or wait.low is not None:
         return ""
-    if run.spec.protocol.repeats < FEWEST_RUNS:
-        return f"--set protocol.repeats={FEWEST_RUNS} gives the waits intervals over runs; or measure longer."
+    repeats = run.spec.protocol.repeats
+    enough = _repeats_for(wait, 0.5)
+    if enough > max(repeats, _MOST_REPEATS):
+        longer = f"--set protocol.duration_s={4 * run.spec.protocol.duration_s:g}"
+        return f"Requests wait for each other for nearly the whole run: only longer runs show how far ({longer})."
+    if repeats < enough:
+        return f"--set protocol.repeats={enough} gives the median wait an interval over runs; or measure longer."
     return f"The study has intervals over its repeats: twinlens show {clean(run.folder.parent, 200)}"
+
+
+def _repeats_for(wait: Estimate, q: float) -> int:
+    """How many repeats like this run have the independent requests that an interval of a quantile takes."""
+    independent = wait.spread.independent if wait.spread else 1.0
+    return max(FEWEST_RUNS, math.ceil(_MARGIN * needed_for_quantile(q) / max(1.0, independent)))
 
 
 def _tail(run: Run, summary: Summary) -> str:
@@ -123,9 +138,10 @@ def _tail(run: Run, summary: Summary) -> str:
     if not is_served(run) or wait is None or wait.high is not None or not summary.rows:
         return ""
     needed = needed_for_quantile(0.99, 0.95)
-    times = max(2.0, 1.25 * needed / summary.rows) if summary.rows < needed else 4.0
+    seen = wait.spread.independent if wait.spread else summary.rows
+    times = min(100.0, max(2.0, _MARGIN * needed / max(1.0, seen)))
     longer = f"--set protocol.duration_s={_round_up(times * run.spec.protocol.duration_s):g}"
-    return f"p99 takes {needed} independent requests ({longer})."
+    return f"p99 takes {needed} independent requests, and this run has about {seen:.0f} ({longer})."
 
 
 def _repeat(run: Run, _: Summary) -> str:

@@ -23,16 +23,20 @@ def effect_words(effect: Effect) -> str:
         return f"{label}: {_size(effect)}; whether they differ cannot be said ({display.no_interval(effect.ratio)})"
     if effect.apart:
         return f"{label}: {_size(effect)}{by_turns}"
-    if (
-        effect.floor is not None
-        and effect.ratio.low is not None
-        and not effect.ratio.low <= 1 <= (effect.ratio.high or 1)
-    ):
+    if effect.floor is not None and effect.ratio.low is not None and not _holds_1(effect):
         return (
             f"{label}: no difference beyond the noise floor of this machine, {percent(effect.floor)} ({_size(effect)})"
         )
+    if effect.way == "runs" and effect.chance is not None and not _holds_1(effect):
+        return f"{label}: A and B are not told apart among so many figures ({_size(effect)})"
     seen = f"; a change below {percent(effect.smallest)} could not have shown" if effect.smallest else ""
     return f"{label}: A and B cannot be told apart ({_size(effect)}{by_turns}{seen})"
+
+
+def _holds_1(effect: Effect) -> bool:
+    """Whether by itself its ratio may be 1."""
+    low, high = effect.ratio.low, effect.ratio.high
+    return low is None or low <= 1 <= (high or 1)
 
 
 def _size(effect: Effect) -> str:

@@ -9,17 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.spread import Spread
 from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.series import Series
+from twinlens.stats.serving.independent import Queue
 
 
 class Censored:
     """Non-negative values [n] in time order, `inf` where one never came, and what their quantiles share.
 
-    `together` is as in `quantile`. Raises ValueError for NaN and for values below 0.
+    `together` and `waiting` are as in `Series`. Raises ValueError for NaN and for values below 0.
     """
 
-    def __init__(self, values: ArrayLike, together: int = 1) -> None:
+    def __init__(self, values: ArrayLike, together: int = 1, waiting: Queue | None = None) -> None:
         series = np.asarray(values, dtype=np.float64).ravel()
         if series.size and not series.min() >= 0:  # NaN is no more than that either
             raise ValueError("a censored quantile is taken of values from 0 up, inf for those that never came")
@@ -28,7 +30,8 @@ class Censored:
         self.most = float(series[~lost].max()) if 0 < self.lost < self.size else math.inf
         # A stand-in so large that even its mean with the largest real value is told from every real value.
         known = np.where(lost, 3 * self.most + 1, series) if 0 < self.lost < self.size else series
-        self.series = Series(known, together) if self.lost < self.size or not self.size else None
+        few = self.lost < self.size or not self.size
+        self.series = Series(known, together, waiting, self.lost) if few else None
 
 
 def censored_quantile(
@@ -54,13 +57,13 @@ def censored_quantile(
     count = f"{whole.lost} of {whole.size} {what} that failed"
     among = Estimate.absent(unit, f"p{100 * q:.10g} falls among the {count}")
     if whole.series is None:
-        return among
+        return replace(among, spread=Spread(whole.size, (), (), 1.0))
     found = quantile(whole.series, q, unit=unit, level=level, in_time_order=True, why_not=why_not)
     if found.value is None or not whole.lost:
         return found
     most = whole.most
     if found.value > most:
-        return among
+        return replace(among, spread=found.spread)
     method = f"{found.method}; the {count} count as slower than any"
     if found.high is not None and found.high > most:
         return replace(found, high=None, method=f"{method}, and the upper bound falls among them")

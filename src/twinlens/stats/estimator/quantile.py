@@ -10,11 +10,13 @@ shape, only independent values.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.spread import Spread
 from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.dependence import slow_time
 from twinlens.stats.estimator.interval import FEWEST_ROWS
@@ -49,31 +51,35 @@ def quantile(
     Raises ValueError for values that are not finite and for `q` or `level` outside 0-1.
     """
     whole = values if isinstance(values, Series) else Series(values, together)
-    series = whole.values
-    needed = needed_for_quantile(q, level)
-    if series.size < needed:
-        return Estimate.absent(unit, f"{_name(q)} needs at least {needed} values", seen=f"there are {series.size}")
-    low, high = map(whole.ranked.at, _point_ranks(series.size, q))
+    size, needed = whole.values.size, needed_for_quantile(q, level)
+    if not size:
+        return Estimate.absent(unit, f"{name_of(q)} needs at least {needed} values", seen="there are 0")
+    low, high = (float(whole.ordered[rank - 1]) for rank in _point_ranks(size, q))
     # Halved first, as the sum of two large values overflows; clamped, as halves of tiny ones round.
     value = min(max(low / 2 + high / 2, low), high)
-    independent, seen = series.size, None
+    spread = Spread(size, *whole.sketch, whole.independent(value) if in_time_order else float(size))
+    if size < needed:
+        few = Estimate.absent(unit, f"{name_of(q)} needs at least {needed} values", seen=f"there are {size}")
+        return replace(few, spread=spread)
+    independent, seen = size, None
     if in_time_order and not why_not:
         independent, why_not, seen = _independent(whole, high, q, needed)
     if why_not:
-        method = f"{_name(q)}: empirical quantile"
-        return Estimate(value, unit, method, "measured", no_interval=why_not, seen=seen)
-    ends = (_stretch(rank, independent, series.size) for rank in interval_ranks(independent, q, level))
-    least, most = map(whole.ranked.at, ends)
-    clustered = f", {independent} independent of {series.size} in time order" if in_time_order else ""
+        method = f"{name_of(q)}: empirical quantile"
+        return Estimate(value, unit, method, "measured", no_interval=why_not, seen=seen, spread=spread)
+    ends = (_stretch(rank, independent, size) for rank in interval_ranks(independent, q, level))
+    least, most = (float(whole.ordered[rank - 1]) for rank in ends)
+    clustered = f", {independent} independent of {size} in time order" if in_time_order else ""
     return Estimate(
         value,
         unit,
-        f"{_name(q)}: {_DEFINITION}{clustered}{method_suffix}",
+        f"{name_of(q)}: {_DEFINITION}{clustered}{method_suffix}",
         "measured",
         low=min(least, value),
         high=max(most, value),
         level=level,
         n=independent,
+        spread=spread,
     )
 
 
@@ -91,12 +97,12 @@ def _independent(whole: Series, value: float, q: float, needed: int) -> tuple[in
     slow = series >= value
     independent = max(1, int(n / careful_time(slow)))
     if independent < needed:
-        reason = f"{_name(q)} needs at least {needed} independent values"
+        reason = f"{name_of(q)} needs at least {needed} independent values"
         return independent, reason, f"there are about {independent} among {n}"
     stretches = whole.stretches
     wanted = max(FEWEST_STRETCHES, FEWEST_BEYOND / min(q, 1 - q))
     if stretches < wanted * (1 - 1e-9):
-        reason = f"{_name(q)} needs at least {wanted:.0f} stretches that do not resemble each other"
+        reason = f"{name_of(q)} needs at least {wanted:.0f} stretches that do not resemble each other"
         return independent, reason, f"there are about {stretches:.0f}"
     # What a few means say decides how wide an interval is, and not whether there is one: that would choose by luck.
     return max(needed, min(independent, int(n / slow_time(slow)))), *whole.too_dependent
@@ -154,5 +160,6 @@ def _stretch(rank: int, independent: int, n: int) -> int:
     return 1 + round((rank - 1) * (n - 1) / max(1, independent - 1))
 
 
-def _name(q: float) -> str:
+def name_of(q: float) -> str:
+    """Its usual name: p99 of 0.99."""
     return f"p{100 * q:.10g}"

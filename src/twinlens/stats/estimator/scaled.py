@@ -10,8 +10,10 @@ from twinlens.stats.estimator.repeats import weakest
 
 def scaled(estimate: Estimate, factor: float, unit: str, method: str, origin: Origin = "derived") -> Estimate:
     """`factor` × estimate in another unit (factor > 0); an absent estimate stays absent for its own reason."""
+    spread = estimate.spread and estimate.spread.times(factor)
     if estimate.value is None:
-        return Estimate.absent(unit, estimate.reason or "not measured", seen=estimate.seen)
+        absent = Estimate.absent(unit, estimate.reason or "not measured", seen=estimate.seen)
+        return replace(absent, spread=spread)
     low, high = (None if bound is None else bound * factor for bound in (estimate.low, estimate.high))
     return replace(
         estimate,
@@ -21,6 +23,7 @@ def scaled(estimate: Estimate, factor: float, unit: str, method: str, origin: Or
         unit=unit,
         method=f"{method}; {estimate.method}",
         origin=weakest(estimate.origin, origin),
+        spread=spread,
     )
 
 
@@ -37,4 +40,5 @@ def inverse(estimate: Estimate, factor: float, unit: str, method: str) -> Estima
         unit=unit,
         method=method,
         origin="derived",
+        spread=None,
     )

@@ -11,13 +11,13 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
-from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.censored import Censored, censored_quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.scaled import inverse, scaled
-from twinlens.stats.estimator.series import Series
 from twinlens.stats.metrics.fidelity import fidelity
 from twinlens.stats.metrics.memory import memory
+from twinlens.stats.serving.latency import gaps_s, latency
 from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
 from twinlens.stats.steady.sustained import peak_rate, retention
 from twinlens.units import BYTES_PER_S, FLOP_PER_S, IMAGES_PER_S, RATIO, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
@@ -99,22 +99,21 @@ def _per_batch(requests: Requests, inside: np.ndarray, amount: np.ndarray) -> np
 
 
 def _times(requests: Requests, inside: np.ndarray, heads: np.ndarray, facts: Facts | None) -> dict[str, Estimate]:
-    good = inside[requests.ok[inside]]
-    begin, end = requests.intended_ns[good], requests.end_ns[good]
-    metrics = _quantiles("e2e_latency_s", (end - begin) / 1e9, ("p50", "p90", "p99"))
-    if not requests.output_tokens.any() or not good.size:
+    """Latencies of all requests of the window, in which a failed one is slower than any; rates of what was answered."""
+    ok, begin = requests.ok[inside], requests.intended_ns[inside]
+    if not requests.output_tokens.any():
+        return _quantiles("e2e_latency_s", np.where(ok, (requests.end_ns[inside] - begin) / 1e9, np.inf))
+    times, good = latency(requests, inside), inside[ok]
+    metrics = _quantiles("e2e_latency_s", times.e2e_s)
+    if not good.size:
         return metrics
-    first, last = requests.first_chunk_ns()[good], requests.last_chunk_ns()[good]
-    tokens, batch = requests.output_tokens[good], len(requests) / len(heads)
-    ttft = (first - begin) / 1e9
-    metrics |= _quantiles("ttft_s", ttft, ("p50", "p90", "p99"))
-    prompt_tokens = requests.input_tokens[good] * batch
-    metrics["prefill_tokens_per_s"] = _prefill_rate(prompt_tokens, metrics["ttft_s_p50"])
-    many = tokens > 1
-    if many.any():
-        tpot = ((last - first)[many] / (tokens[many] - 1)) / 1e9
-        metrics |= _quantiles("tpot_s", tpot, ("p50", "p90", "p99"))
-        metrics |= _quantiles("itl_s", _gaps_s(requests, good), ("p50", "p90", "p99"))
+    metrics |= _quantiles("ttft_s", times.ttft_s)
+    batch = len(requests) / len(heads)
+    metrics["prefill_tokens_per_s"] = _prefill_rate(requests.input_tokens[good] * batch, metrics["ttft_s_p50"])
+    many = ~np.isnan(times.tpot_s)
+    if times.ok[many].any():
+        metrics |= _quantiles("tpot_s", times.tpot_s[many])
+        metrics |= _quantiles("itl_s", gaps_s(requests, inside), "gaps")
         metrics["tokens_per_s_per_request"] = inverse(metrics["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT")
         metrics["decode_tokens_per_s"] = inverse(metrics["tpot_s_p50"], batch, TOKENS_PER_S, "batch / median TPOT")
     uneven = len(np.unique(requests.input_tokens[good])) > 1
@@ -174,25 +173,9 @@ def _efficiency(times: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[
     return shares
 
 
-def _gaps_s(requests: Requests, rows: np.ndarray) -> np.ndarray:
-    """Gaps between consecutive tokens of the rows, pooled, in the order of time in which they ended; seconds."""
-    chosen = np.zeros(len(requests), bool)
-    chosen[rows] = True
-    within = np.repeat(chosen, np.diff(requests.offsets))[:-1]
-    edges = requests.offsets[1:-1] - 1  # from the last chunk of a row to the first of the next
-    within[edges[(edges >= 0) & (edges < within.size)]] = False
-    after_each = np.diff(requests.chunk_ns)
-    gaps = after_each[within]
-    if after_each.size and after_each.min() < 0:  # one request after another is in order as it is
-        gaps = gaps[np.argsort(requests.chunk_ns[1:][within], kind="stable")]
-    return np.asarray(gaps / 1e9)
-
-
-def _quantiles(name: str, values: np.ndarray, wanted: tuple[str, ...]) -> dict[str, Estimate]:
-    if not values.size:
-        return {f"{name}_{q}": Estimate.absent(SECONDS, "no request of the window ended well") for q in wanted}
-    series = Series(values)
-    return {f"{name}_{q}": quantile(series, _QUANTILES[q], unit=SECONDS, in_time_order=True) for q in wanted}
+def _quantiles(name: str, values: np.ndarray, what: str = "requests") -> dict[str, Estimate]:
+    whole = Censored(values)
+    return {f"{name}_{q}": censored_quantile(whole, at, unit=SECONDS, what=what) for q, at in _QUANTILES.items()}
 
 
 def _failed(failed: np.ndarray) -> Estimate:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.interval import mean_interval
-from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.repeats import binomial_bounds, cut
 from twinlens.stats.estimator.scaled import scaled
 from twinlens.stats.serving.independent import Clustering, Queue, clustering, independent_requests, queue
 from twinlens.stats.serving.latency import Latency
+from twinlens.stats.serving.overlap import in_flight_when_due
 from twinlens.units import RATIO, REQUESTS_PER_S
 
 FLUID = 0.9  # an answer is fluid if it met nine deadlines in ten (Agrawal et al. 2024)
-_BINS = 200
 _CHUNKS_AT_ONCE = 1 << 17
 _NEAR_S = 1e-6  # so close to a deadline, rounding decides, and it is the walk's
 _FEW = 16  # one row in so many is walked through sooner than all are looked at for lateness
@@ -47,11 +49,17 @@ def _limited(latency: Latency, slo: Slo) -> dict[str, np.ndarray]:
 
 
 def goodput(
-    latency: Latency, slo: Slo | None, intended_ns: np.ndarray, begin_ns: int, end_ns: int
+    latency: Latency,
+    slo: Slo | None,
+    intended_ns: np.ndarray,
+    begin_ns: int,
+    end_ns: int,
+    closed_rate: Estimate | None = None,
 ) -> dict[str, Estimate]:
     """Good requests per second of the window, the share of requests that are good, and the share within each limit.
 
-    `intended_ns` are the requests' own, in order; a request counts at the moment it was intended.
+    `intended_ns` are the requests' own, in order; a request counts at the moment it was intended. `closed_rate`: of
+    answers, in a closed loop, where the rate is a result and not what was asked.
     """
     if slo is None:
         return {
@@ -61,16 +69,15 @@ def goodput(
     times = {name: clustering(values) for name, values in _limited(latency, slo).items()}
     each = within(latency, slo)
     good = np.logical_and.reduce(list(each.values()))
-    waiting = queue(_in_flight_when_due(latency, intended_ns))
+    waiting = queue(in_flight_when_due(intended_ns / 1e9, intended_ns / 1e9 + latency.e2e_s))
     limits = ", ".join(f"{name} ≤ {limit:g}" for name, limit in slo.limits().items())
+    attained = share(
+        good, f"requests within all limits ({limits}) / all requests of the window", times, in_flight=waiting
+    )
     return (
         {
-            "goodput_per_s": _good_rate(
-                good, intended_ns, begin_ns, end_ns, f"; good requests ({limits}) by intention"
-            ),
-            "slo_attainment": share(
-                good, f"requests within all limits ({limits}) / all requests of the window", times, in_flight=waiting
-            ),
+            "goodput_per_s": _good_rate(attained, _came(intended_ns, begin_ns, end_ns), closed_rate),
+            "slo_attainment": attained,
         }
         | {
             f"{name}_within": share(
@@ -151,25 +158,43 @@ def _bounds_at(share: Estimate | None, level: float) -> tuple[float, float] | No
     return (share.low, share.high) if stated else binomial_bounds(share.value, share.n or 1, level)  # type: ignore[return-value]
 
 
-def _in_flight_when_due(latency: Latency, intended_ns: np.ndarray) -> np.ndarray:
-    """How many earlier requests of the window had not ended when each was due [n]; failed ones count until the end."""
-    ends = np.sort(intended_ns / 1e9 + latency.e2e_s)
-    ended = np.searchsorted(ends, intended_ns / 1e9, side="right")
-    return np.asarray(np.arange(intended_ns.size) - ended, dtype=np.float64)
-
-
-def _good_rate(good: np.ndarray, intended_ns: np.ndarray, begin_ns: int, end_ns: int, suffix: str) -> Estimate:
-    """Good requests over the window. n requests have n - 1 gaps between them, as in the offered rate, so it is no more.
-
-    A request counts at the moment it was intended.
-    """
-    n = good.size
+def _came(intended_ns: np.ndarray, begin_ns: int, end_ns: int, level: float = 0.95) -> Estimate:
+    """The rate at which n requests came in the window: they have n - 1 gaps between them, whose scatter is its own."""
+    n = intended_ns.size
     if n < 2:
         return Estimate.absent(REQUESTS_PER_S, "one request has no rate")
-    edges = np.linspace(begin_ns, end_ns, _BINS + 1).astype(np.int64)
-    counts = np.histogram(np.clip(intended_ns, begin_ns, end_ns), edges, weights=good.astype(float))[0]
-    rate = rate_interval(counts, edges[:-1], edges[1:], unit=REQUESTS_PER_S, method_suffix=suffix, seen=int(good.sum()))
-    return scaled(rate, (n - 1) / n, REQUESTS_PER_S, "(requests - 1) / requests", "measured")
+    if end_ns <= begin_ns:
+        return Estimate.absent(REQUESTS_PER_S, "the window has no length")
+    rate, gaps = (n - 1) * 1e9 / (end_ns - begin_ns), np.diff(intended_ns)
+    cv = float(gaps.std() / gaps.mean()) if gaps.any() else 0.0
+    off = float(ndtri((1 + level) / 2)) * cv / math.sqrt(n - 1)
+    how = "offered rate, normal interval of a mean gap"
+    return Estimate(rate, REQUESTS_PER_S, how, "measured", rate * math.exp(-off), rate * math.exp(off), level, n)
+
+
+def _good_rate(attained: Estimate, came: Estimate, closed_rate: Estimate | None) -> Estimate:
+    """Requests that came per second × the share of them that is good, whose doubt is that of queues and not of counts.
+
+    In an open loop the gaps between requests scatter as they were drawn; in a closed one the rate is a result.
+    """
+    if attained.value is None or came.value is None:
+        return Estimate.absent(REQUESTS_PER_S, came.reason or attained.reason or "not measured")
+    found = scaled(attained, came.value, REQUESTS_PER_S, "offered rate × share of good requests", "measured")
+    rate = closed_rate or came
+    if found.value is None or found.low is None or found.high is None:
+        return found
+    if rate.low is None or rate.high is None or not rate.value:
+        return replace(found, low=None, high=None, level=None, no_interval=rate.lacks or "the rate has none")
+    below, above = 1 - rate.low / rate.value, rate.high / rate.value - 1  # both are small, so their squares add up
+    low = found.value - math.hypot(found.value - found.low, found.value * below)
+    high = found.value + math.hypot(found.high - found.value, found.value * above)
+    return replace(found, low=max(0.0, low), high=high)
+
+
+def good_rate_of_runs(attained: Estimate, rates: Sequence[float]) -> Estimate:
+    """Goodput over runs in an open loop: the share over runs × the mean rate [R] at which requests came."""
+    how = "offered rate × share of good requests"
+    return scaled(attained, sum(rates) / len(rates), REQUESTS_PER_S, how, "measured")
 
 
 def fluidity(

@@ -34,6 +34,10 @@ class Queue:
     in_flight: np.ndarray
     lasts: float
 
+    def of(self, chosen: np.ndarray) -> Queue:
+        """The same, seen by the `chosen` [n] requests only."""
+        return Queue(self.in_flight[chosen], self.lasts)
+
 
 def clustering(times: np.ndarray) -> Clustering:
     """Of `times` [n], `inf` where a request failed: as they are, and of their ranks, which no giant hides.

@@ -49,21 +49,22 @@ def serving_metrics(
         return metrics
     rows = window.rows
     times, shared = latency(requests, rows), overlap(requests, window)
+    metrics |= _rates(requests, window, shared)
+    closed_rate = metrics["requests_per_s"] if window.loop == "closed" else None
+    good = goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns, closed_rate)
     if not isinstance(task, Generate):
-        good = goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns)
-        plain = _rates(requests, window, shared) | _latencies(times, shared, tokens=False) | _lags(times)
+        plain = _latencies(times, shared, tokens=False) | _lags(times)
         return metrics | plain | item_rates(requests, window, task) | no_tokens() | good
     if not requests.output_tokens.any():  # images: nothing to stream
-        return metrics | _rates(requests, window, shared) | _latencies(times, shared, tokens=False) | _lags(times)
+        return metrics | _latencies(times, shared, tokens=False) | _lags(times)
     return (
         metrics
-        | _rates(requests, window, shared)
         | _token_rates(requests, window, devices)
         | _latencies(times, shared, tokens=True)
         | _after_reasoning(requests, rows, times, shared)
         | _gaps(requests, rows, shared, times.why_unstreamed)
         | _lags(times)
-        | goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns)
+        | good
         | fluidity(requests, rows, times, slo, shared.why_not)
     )
 
@@ -79,7 +80,8 @@ def _latencies(times: Latency, shared: Overlap, *, tokens: bool) -> dict[str, Es
         return metrics | _absent("tpot_s", _ALL, times.why_unstreamed)
     if not times.ok[many].any():
         return metrics | _absent("tpot_s", _ALL, "no answer has more than one token")
-    metrics |= _each({"tpot_s": times.tpot_s[many]}, shared)
+    of_many = replace(shared, waiting=shared.waiting and shared.waiting.of(many))
+    metrics |= _each({"tpot_s": times.tpot_s[many]}, of_many)
     return metrics | {
         "tokens_per_s_per_request": inverse(metrics["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT"),
         "slow_tokens_per_s_per_request": inverse(metrics["tpot_s_p90"], 1.0, TOKENS_PER_S, "1 / p90 TPOT"),
@@ -90,7 +92,7 @@ def _after_reasoning(requests: Requests, rows: np.ndarray, times: Latency, share
     """The time to the first token of the answer itself; nothing where no answer holds reasoning: it is TTFT then."""
     if not (requests.reasoning_chunks[rows] > 0).any():
         return {}
-    answers = Censored(times.ttfat_s, shared.together)
+    answers = Censored(times.ttfat_s, shared.together, shared.waiting)
     return {f"ttfat_s_{q}": _quantile(answers, q, shared, "requests without an answer or") for q in _ALL}
 
 
@@ -240,7 +242,7 @@ def _offered(intended_ns: np.ndarray, window: Window) -> Estimate:
 def _each(times: Mapping[str, np.ndarray], shared: Overlap) -> dict[str, Estimate]:
     found: dict[str, Estimate] = {}
     for name, values in times.items():
-        whole = Censored(values, shared.together)
+        whole = Censored(values, shared.together, shared.waiting)
         found |= {f"{name}_{q}": _quantile(whole, q, shared) for q in _ALL}
     return found
 

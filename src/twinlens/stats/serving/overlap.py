@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.record.request import Requests
+from twinlens.stats.serving.independent import Queue, queue
 from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import Window
 
@@ -18,10 +19,12 @@ _TIMES = 400
 @dataclass(frozen=True, slots=True)
 class Overlap:
     """`together`: requests that share one moment, so that neighbours in time are one observation. `why_not`: why no
-    interval within the run can rest on its requests; "" where one can."""
+    interval within the run can rest on its requests; "" where one can. `waiting`: where arrivals do not wait for
+    answers, the requests in flight when each was due, and how long they resemble themselves."""
 
     together: int = 1
     why_not: str = ""
+    waiting: Queue | None = None
 
 
 def overlap(requests: Requests, window: Window) -> Overlap:
@@ -37,11 +40,17 @@ def overlap(requests: Requests, window: Window) -> Overlap:
     if window.loop == "closed":
         return Overlap(together=max(1, round(at_once)))
     wanted, n = math.ceil(_TIMES * at_once**2), window.rows.size
+    waiting = queue(in_flight_when_due(requests.intended_ns[window.rows], requests.end_ns[window.rows]))
     if n >= wanted:
-        return Overlap()
-    return Overlap(
-        why_not=f"with {at_once:.2g} requests in flight it takes some {wanted:,} to see how long a queue lasts"
-    )
+        return Overlap(waiting=waiting)
+    why_not = f"with {at_once:.2g} requests in flight it takes some {wanted:,} to see how long a queue lasts"
+    return Overlap(why_not=why_not, waiting=waiting)
+
+
+def in_flight_when_due(intended: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """How many earlier requests of [n] in order of intent had not ended when each was due; `inf` ends never do."""
+    ended = np.searchsorted(np.sort(end), intended, side="right")
+    return np.asarray(np.arange(intended.size) - ended, dtype=np.float64)
 
 
 def mean_in_flight(requests: Requests, window: Window) -> float:

@@ -12,9 +12,11 @@ from twinlens.record.finding import Finding
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.precision import Lens
-from twinlens.stats.estimator.repeats import Kind, over_runs
+from twinlens.stats.estimator.pooled import pooled_quantile
+from twinlens.stats.estimator.repeats import FEWEST_RUNS, Kind, over_runs, weakest
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.fidelity import Gate
+from twinlens.stats.serving.goodput import good_rate_of_runs
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.summary.greedy import REFERENCE, greedy_agreement, width
 from twinlens.units import RATIO
@@ -320,10 +322,43 @@ def _group_of(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
 
 def _together(name: str, runs: list[Summary]) -> Estimate:
     """One metric over runs; a run that does not have it at all counts as absent and is not left out."""
+    is_open = runs[0].point.get("concurrency") is None
+    if name == "goodput_per_s" and is_open and len(runs) >= FEWEST_RUNS and (found := _goodput(runs)) is not None:
+        return found
     unit = next(run.metrics[name].unit for run in runs if name in run.metrics)
     estimates = [run.metrics.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
+    if len(estimates) > 1 and (q := quantile_of(name)) is not None:
+        return _of_quantiles(estimates, q)
     least, most = None if name in _SIGNED else 0.0, 1.0 if _is_share(name, estimates) else None
     return over_runs(estimates, kind=_kind(name), least=least, most=most)
+
+
+def quantile_of(name: str) -> float | None:
+    """0.99 of "ttft_s_p99"; None of what is no quantile."""
+    end = name.rpartition("_p")[2]
+    return int(end) / 100 if "_p" in name and end.isdigit() else None
+
+
+def _of_quantiles(estimates: list[Estimate], q: float) -> Estimate:
+    """A quantile over runs, of all their values together. Without these the mean of the runs' own, and no interval."""
+    spreads = [each.spread for each in estimates if each.spread is not None]
+    if len(spreads) == len(estimates):
+        pooled = pooled_quantile(spreads, q, unit=estimates[0].unit)
+        return replace(pooled, origin=weakest(*(each.origin for each in estimates)), runs=len(estimates))
+    found = over_runs(estimates)
+    if found.level is None:
+        return found
+    why_not = "quantiles of short runs lie too low, and what they were read from was not kept"
+    return replace(found, low=None, high=None, level=None, method="mean of the runs' quantiles", no_interval=why_not)
+
+
+def _goodput(runs: list[Summary]) -> Estimate | None:
+    """Goodput of an open loop over runs, from the share over runs; None where a run lacks it or had no good request."""
+    pairs = [(run.metrics.get("goodput_per_s"), run.metrics.get("slo_attainment")) for run in runs]
+    rates = [good.value / share.value for good, share in pairs if good and share and good.value and share.value]
+    if len(rates) < len(runs):
+        return None
+    return good_rate_of_runs(_together("slo_attainment", runs), rates)
 
 
 def _is_share(name: str, estimates: list[Estimate]) -> bool:
