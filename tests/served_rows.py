@@ -98,4 +98,4 @@ def served_metrics(
     requests: Requests, loop: LoopKind = "whole", slo: Slo | None = None, devices: int | None = None
 ) -> dict[str, Estimate]:
     """The metrics of rows over their window."""
-    return serving_metrics(requests, whole(requests, loop), slo, None, devices)
+    return serving_metrics(requests, whole(requests, loop), slo, devices)

@@ -118,7 +118,7 @@ def test_every_value_lies_in_its_interval_and_every_share_between_nothing_and_al
 ) -> None:
     window = whole(requests, loop)
     assert window.begin_ns <= requests.intended_ns[window.rows].min()
-    for name, found in serving_metrics(requests, window, SLO, None, 2).items():
+    for name, found in serving_metrics(requests, window, SLO, 2).items():
         if found.value is None:
             assert found.reason, name
             continue

@@ -14,8 +14,8 @@ from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
 from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.dependence import normal_scores
+from twinlens.stats.estimator.independent import clustering
 from twinlens.stats.serving.goodput import fluidity, fluidity_index
-from twinlens.stats.serving.independent import clustering
 from twinlens.stats.serving.latency import latency
 from twinlens.stats.serving.metrics import _tokens_in
 from twinlens.stats.serving.overload import in_flight

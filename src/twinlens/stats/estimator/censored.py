@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.spread import Spread
+from twinlens.stats.estimator.independent import Queue
 from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.series import Series
-from twinlens.stats.serving.independent import Queue
 
 
 class Censored:

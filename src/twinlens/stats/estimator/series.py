@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.dependence import means_of, slow_time, too_dependent
-from twinlens.stats.serving.independent import Clustering, Queue, clustering, independent_requests
+from twinlens.stats.estimator.independent import Clustering, Queue, clustering, independent_requests
 
 _POINTS = 96
 _DIGITS = 6

@@ -12,14 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
 from twinlens.spec.workload.task import Generate, Task
 from twinlens.stats.estimator.censored import Censored, censored_quantile
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.scaled import inverse, scaled
-from twinlens.stats.metrics.memory import memory
 from twinlens.stats.serving.flow import amount_in, edges_of, flow
 from twinlens.stats.serving.goodput import fluidity, goodput, share
 from twinlens.stats.serving.latency import Latency, chunking, decoding, gaps_s, latency
@@ -39,17 +37,15 @@ def serving_metrics(
     requests: Requests,
     window: Window | None,
     slo: Slo | None,
-    facts: Facts | None,
     devices: int | None = None,
     task: Task = Generate(),
 ) -> dict[str, Estimate]:
     """All metrics of a served run. `devices`: accelerators that served it, None where that is not known."""
-    metrics = dict(memory(facts.memory)) if facts else {}
     if window is None:
-        return metrics
+        return {}
     rows = window.rows
     times, shared = latency(requests, rows), overlap(requests, window)
-    metrics |= _rates(requests, window, shared)
+    metrics = _rates(requests, window, shared)
     closed_rate = metrics["requests_per_s"] if window.loop == "closed" else None
     good = goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns, closed_rate)
     if not isinstance(task, Generate):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.record.request import Requests
-from twinlens.stats.serving.independent import Queue, queue
+from twinlens.stats.estimator.independent import Queue, queue
 from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import Window
 

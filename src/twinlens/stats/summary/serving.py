@@ -16,6 +16,7 @@ from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.client.observed import observe
 from twinlens.stats.client.validity import ClientVerdict, client_verdict
 from twinlens.stats.metrics.fidelity import fidelity
+from twinlens.stats.metrics.memory import memory
 from twinlens.stats.peers.variants import variants
 from twinlens.stats.server.metrics import ServerFigures, server_figures
 from twinlens.stats.serving.metrics import serving_metrics
@@ -65,7 +66,8 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
     # Without the waiting of points that take turns: every window, rate and wait is of the time that was its own.
     requests, loop = run.requests.own_time(), _LOOPS[workload.arrival.kind]
     window = find_window(requests, loop, rule)
-    metrics = serving_metrics(requests, window, workload.slo, run.facts, _devices(run.facts), workload.task)
+    metrics = dict(memory(run.facts.memory)) if run.facts else {}
+    metrics |= serving_metrics(requests, window, workload.slo, _devices(run.facts), workload.task)
     metrics |= fidelity(run.facts.fidelity, run.facts.compared) if run.facts else {}
     metrics |= planned_hits(run)
     metrics |= waits(requests, window.rows, run.spec.point, overlap(requests, window)) if window else {}
