@@ -85,7 +85,7 @@ def test_what_cannot_be_trained_or_divided_is_one_sentence(asked: dict[str, obje
 def test_the_fewest_devices_are_whole_nodes_and_one_node_less_does_not_hold_it(model: str) -> None:
     """Counts jumped from 96 to 128 to 192, so up to half as many again were named."""
     plan = Training(subject_of(model, shipped()))
-    for device in (shipped().device(name) for name in ("h100-sxm-80gb", "b200-sxm-180gb", "l40s")):
+    for device in (shipped().device(name) for name in ("h200-sxm-141gb", "b200-sxm-180gb")):
         found = fewest(plan, device)
         assert found is not None
         assert found.devices % 8 == 0
