@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from material import twinlens
+from material import inference, spec_of, twinlens
 from twinlens.cli.main import app
 from twinlens.measurement.summary_file import summary_of
-from twinlens.record.store import find_runs
+from twinlens.record.store import create_run, end_run, find_runs
 from twinlens.stats.run_summary import to_json
 
 
@@ -90,3 +90,12 @@ def test_probe_of_a_device_that_is_not_here_is_bad_input() -> None:
     done = call("probe", "--device", "cuda:99", "-q")
     assert done.exit_code == 2
     assert "CUDA devices" in done.stderr
+
+
+def test_a_failed_run_says_why_on_its_own_and_among_others(tmp_path: Path) -> None:
+    why = "the server needs an extra that is not here: pip install 'twinlens[serve]'"
+    for _ in range(2):
+        folder = create_run(tmp_path, spec_of(inference("fake")))
+        end_run(folder, "failed", why)
+    for place in (folder, tmp_path):
+        assert why in " ".join(call("show", place).stdout.split())

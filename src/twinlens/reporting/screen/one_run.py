@@ -69,6 +69,8 @@ def verdict_line(summary: Summary) -> str:
 def _verdict(summary: Summary, most: int) -> list[RenderableType]:
     good = summary.ranked
     lines = [hanging("✓ " if good else "✗ ", verdict_line(summary), "green" if good else "yellow")]
+    if summary.error:
+        lines.append(hanging("✗ ", clean(summary.error, 400), "yellow"))
     told = _findings_shown(summary)
     lines += [
         hanging("✗ " if finding in summary.disqualified else "! ", sentence_of(finding), "yellow")

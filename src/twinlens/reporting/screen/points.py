@@ -115,7 +115,9 @@ def _why(parts: Sequence[TablePart], most: int) -> list[RenderableType]:
     for number, part in enumerate(parts):
         for group, name in zip(part.groups, point_names(part.groups), strict=True):
             if (reason := why_not_ranked(group)) is not None:
-                alike.setdefault((number, fault_of(group)), []).append((name, reason))
+                error = next((run.error for run in group.runs if run.error), "")
+                why = f"{reason}: {clean(error, 300)}" if error else reason
+                alike.setdefault((number, fault_of(group)), []).append((name, why))
     reasons = []
     for (number, _), points in alike.items():
         model = f"{clean(parts[number].groups[0].model, 40)}, " if len(parts) > 1 else ""
