@@ -52,8 +52,8 @@ def prefill(view: View) -> Answer | Gap | None:
     phase = () if is_named else (assumed("phase", "prefill"),)
     stored = stored_of(view, subject) if view.claim.names("format") else ()
     return Answer(
-        quantity, unit, claimed, (case, other) if is_limit and exact else (case,),
-              bound=bound, assumed=(*notes, *beside(subject.assumed), *phase),
+        quantity, unit, claimed, (case, other) if is_limit and exact else (case,), bound=bound,
+        also=(other,) if mfu and exact else (), assumed=(*notes, *beside(subject.assumed), *phase),
         missing=() if mfu else ("mfu-reached",),
         solutions=(solved(quantity, unit, claimed.value, {"mfu": needed_mfu}),) if needed_mfu <= 1 else (),
         is_limit=is_limit,

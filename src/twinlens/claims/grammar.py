@@ -52,6 +52,7 @@ _TIMES = tuple(
 _OF_STATES = re.compile(r"(?i:8[ -]?bit|bf16)[ -]?(?i:adam)")
 """A format of an optimizer's states, and not of the weights."""
 _YEAR = re.compile(r"(?i)(?:in|since|by|from|of|until) (?:19|20)\d\d(?! ?[\w%$])")
+_OF_KV = re.compile(r"(?i) (?:(?:of|for)(?: the)? )?kv\b(?![ -]cache per| per)")
 _CARD = re.compile(
     r"(?i)[ -]?(?:of )?(?:vram |memory |class )?(?:nvidia |amd )?(?:gpus?|cards?|accelerators?|devices?)(?!\w)"
 )
@@ -121,6 +122,12 @@ def _in_place(said: Said, text: str, end: int, before: list[Said], words: list[W
         return replace(said, kind="active")
     if said.per == "user" and said.text.endswith(" each") and before and before[-1].kind == "devices":
         return replace(said, per="device")
+    if (
+        said.kind == "bytes"
+        and _OF_KV.match(text, end)
+        and re.search(r"(?i)\d ?[GMT]i?B\b.*(?:plus|\+|another) $", text[: said.at])
+    ):
+        return replace(said, kind="kv_bytes")
     if said.kind == "bytes" and not said.per and not said.side:
         counted = (
             bool(before)

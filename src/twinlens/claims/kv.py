@@ -19,7 +19,7 @@ def kv_size(view: View) -> Answer | Gap | None:
     """ "16 users at 32K need 40 GB of KV": bytes of the cache."""
     if not view.says("kv") or view.about("fits", "per-token"):
         return None
-    claimed = view.one("bytes")
+    claimed = view.one("kv_bytes") or view.one("bytes")
     if claimed is None:
         return None
     subject = subject_of(view)
@@ -81,7 +81,9 @@ def kv_each(view: View) -> Answer | Gap | None:
         claimed = view.one("bytes")
     if claimed is None:
         return None
-    view.says("kv", "per-token")
+    if not view.says("kv") and "kv" not in claimed.text.lower():
+        return None
+    view.says("per-token")
     subject = subject_of(view)
     cache = cache_of(View(view.claim) if view.peek("kv_token") else view, subject)
     view.name("format"), view.name("kv_format")

@@ -213,6 +213,8 @@ def _bandwidth(view: View) -> Part | None:
 
 def _mfu(view: View) -> Part:
     share = part_of_whole(view.one("share"))
+    if share is None and view.peek("flop_rate") and not view.claim.names("device"):
+        return Part("share", ((1.0, ""),))  # FLOP/s that are reached
     if share is None:
         return Part("share", tuple((each, f"{each:.0%} MFU") for each in _USUAL_MFU), missing="mfu")
     view.says("mfu")

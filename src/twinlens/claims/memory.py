@@ -44,7 +44,9 @@ _STATES = {"states", "gradients", "master", *OPTIMIZERS}
 def weights_size(view: View) -> Answer | Gap | None:
     """ "70B Q4 is 40 GB": bytes of the weights, of all devices or of each."""
     claimed, subject = view.one("bytes"), subject_of(view)
-    if claimed is None or subject is None or view.about("training", "lora", "kv") or view.peek("bytes_per_param"):
+    if claimed is None or subject is None or view.about("training", "lora") or view.peek("bytes_per_param"):
+        return None
+    if view.about("kv") and not view.peek("kv_bytes"):
         return None
     view.says("weights", "needs")
     stored = stored_of(view, subject)

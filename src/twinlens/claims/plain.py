@@ -28,6 +28,10 @@ _POWER = re.compile(
 )
 _COMMA = re.compile(r"(?<![\d.,])(?:\d{1,3},\d{1,2}|\d+,\d{4,}|0,\d+|\d{4,},\d+|\d{1,3}(?:\.\d{3})+,\d+)(?![\d,]*\d)")
 _EITHER = re.compile(r"(?<![\d.,])[1-9]\d{0,2},\d{3}(?![\d,])")
+_POINT = re.compile(
+    r"(?<![\d.,])([1-9]\d{0,2}\.\d{3})(?= ?(?:tok(?:en)?s?(?:/| per)|t/s|(?:W|watts?|TFLOPS|GB/s)(?!\w)))"
+)
+"""A number that is one of thousands in Europe, and has three decimals elsewhere, where either may be meant."""
 _COUNT = re.compile(r"(?<![\d.,])(\d{1,3})\.(\d{3})(?= (?:tok(?:ens)?(?!\S)|users|requests|GPUs|steps|samples))")
 _AMOUNT = r"\d[\d,]*(?:\.\d+)?(?:[eE]\d+)?"
 _SCALE = r"(?: ?(?:k|K|M|B|bn|million|billion|thousand|mn|m)(?![\w]))?"
@@ -81,6 +85,12 @@ def _decimals(text: str) -> str:
             )
         text = re.sub(r"(?<![\d.,])(\d{1,3})((?:\.\d{3})+)(?![\d.])", lambda m: m[1] + m[2].replace(".", ""), text)
         return re.sub(r"(?<=\d),(?=\d)", ".", text)
+    if (found := _POINT.search(text)) is not None:
+        raise BadInput(
+            f"{found[1]!r} may be {found[1].replace('.', '')} or {found[1].rstrip('0').rstrip('.')}: write it without "
+            "a point, or with fewer digits behind it",
+            code="TL230",
+        )
     text = re.sub(r"(?<![\d.,])\d{1,3}(?:\.\d{3}){2,}(?![\d.])", lambda m: m[0].replace(".", ""), text)
     return _COUNT.sub(r"\1\2", text)
 

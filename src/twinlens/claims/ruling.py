@@ -9,6 +9,8 @@ from twinlens.claims.meaning import Fitted
 from twinlens.claims.said import Said
 
 _DECIDE = ("model", "uses-per-user", "users", "phase")
+_APART = ("of-all", "of-each", "one-way", "both-ways", "bus-bandwidth", "algorithm-bandwidth", "driver")
+"""Readings between which nothing lies: a figure is of one device or of all."""
 _BINARY = {"K": 1.024, "M": 1.024**2, "G": 1.024**3, "T": 1.024**4}
 
 
@@ -35,7 +37,8 @@ def ruling_of(fitted: Fitted) -> tuple[Ruling, Case, bool]:
         return "holds" if is_sure else "holds under an assumption", nearest, False
     low, high = values((*answer.cases, *answer.also))
     many = len(answer.cases) + len(answer.also)
-    if bound == "same" and not said.side and many > 1 and low <= said.range[1] and said.range[0] <= high:
+    is_range = not any(case.assumed in _APART for case in answer.cases)
+    if bound == "same" and not said.side and many > 1 and is_range and low <= said.range[1] and said.range[0] <= high:
         return "holds under an assumption", min((*answer.cases, *answer.also), key=far), False
     size = next((size for size in _BINARY if f"{size.lower()}b" in said.text.lower().replace(" ", "")), None)
     if answer.unit in ("bytes", "bytes/token") and size and "iB" not in said.text and bound == "same":

@@ -13,7 +13,7 @@ _TOPICS = (
     (r"optimi[sz]er states?|optimi[sz]ers?|states?|moments?", "states"),
     (r"(?:without|no|w/o) (?:structured )?sparsity|dense", "dense"), (r"(?:structured |2:4 )?(?:sparsity|sparse)",
     "sparse"),
-    (r"kv[ -]?caches?|kv", "kv"), (r"per[ -](?:layer)", "per-layer"), (r"per[ -]token|(?:for )?each token",
+    (r"kv[ -]?caches?|kv|caches", "kv"), (r"per[ -](?:layer)", "per-layer"), (r"per[ -]token|(?:for )?each token",
     "per-token"),
     (r"(?:is |it's |are )?(?:not true|false|untrue|a myth)(?: that)?", "not"), (r"chinchilla(?:[ -]optimal)?",
     "chinchilla"),
