@@ -32,6 +32,8 @@ class DenseRates(Spec):
     fp4: PositiveFloat | None = None
 
 
+_RATE_OF = {"nvfp4": "fp4", "mxfp4": "fp4", "mxfp8": "fp8"}
+"""Formats in blocks, by the rate that makers state: the scales of blocks cost no rate."""
 Form = Literal[
     "datacentre-module", "datacentre-card", "workstation-card", "consumer-card", "desktop-system", "processor",
     "cloud-only",
@@ -106,7 +108,7 @@ class Device(Spec):
 
     def rate(self, number_format: str) -> float | None:
         """Dense FLOP/s of matrix products in a format ("bf16", "fp8-e4m3"); None where it has none."""
-        field = number_format.split("-")[0]
+        field = _RATE_OF.get(number_format, number_format.split("-")[0])
         if field not in DenseRates.model_fields:
             return None
         value: float | None = getattr(self.dense_flop_per_s, field)

@@ -29,6 +29,8 @@ BITS = {
     "int4": 4,
     "nf4": 4,
     "mxfp4": 4,
+    "nvfp4": 4,
+    "mxfp8": 8,
     "int32": 32,
 }
 """Bits an element takes in memory (tf32 is a compute format: it is stored in 32)."""
@@ -98,6 +100,21 @@ def _weights_only(bits: str, group: int, method: str, by: str = "") -> Precision
         method=method,
         quantised=True,
         calibrated=bool(by),
+    )
+
+
+def _blocks(name: str, group: int, method: str) -> Precision:
+    """Weights and activations in blocks with a scale of 8 bits each, multiplied as they are (Blackwell)."""
+    return Precision(
+        name=name,
+        lenses=("inference",),
+        compute=name,
+        inference={"weights": name, "activations": name, "kv": "bf16", "accumulation": "fp32"},
+        training={},
+        group=group,
+        scale_bits=8,
+        method=method,
+        quantised=True,
     )
 
 
@@ -177,6 +194,8 @@ PRECISIONS: dict[str, Precision] = {
             quantised=True,
             calibrated=True,
         ),
+        _blocks("nvfp4", 16, "E2M1 in blocks of 16 with a scale in E4M3, and one in fp32 for the tensor"),
+        _blocks("mxfp8", 32, "E4M3 in blocks of 32 that share a power of two (OCP Microscaling)"),
         Precision(
             name="int8-smoothquant",
             lenses=("inference",),

@@ -46,6 +46,7 @@ WEIGHT_FORMATS: dict[str, WeightFormat] = {
     "int4-g32": WeightFormat(4.0 + 32 / 32, head=4.0 + 32 / 32),  # as the embedded engine keeps them, head too
     "nvfp4": WeightFormat(4.0 + 8 / 16),
     "mxfp4": WeightFormat(4.0 + 8 / 32),
+    "mxfp8": WeightFormat(8.0 + 8 / 32),
     "mxfp4-experts": WeightFormat(16.0, experts=4.0 + 8 / 32),  # as GPT-OSS is published
     "nf4": WeightFormat(4.0 + 32 / 64),
     "nf4-double": WeightFormat(4.0 + 8 / 64 + 32 / (64 * 256)),

@@ -14,23 +14,26 @@ from twinlens.api.studies import check
 from twinlens.errors import BadInput
 from twinlens.executors.launch.endpoint import with_endpoint
 from twinlens.executors.launch.model_folder import ModelFolder, servable
-from twinlens.executors.launch.observe import _silence, _stored, checks
+from twinlens.executors.launch.observe import _online, _silence, _stored, checks
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.ready import pages
+from twinlens.executors.launch.recipe import LaunchConfig
 from twinlens.executors.launch.resolve import order_of
-from twinlens.executors.launch.runtime.vllm import RECIPE
+from twinlens.executors.launch.runtime.vllm import RECIPE, _with_kernel
 from twinlens.executors.launch.server import LaunchedServer
-from twinlens.executors.settings_text import quantisation
+from twinlens.executors.settings_text import formats, quantisation
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.preflight.memory import needed
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.reporting.wording.finding import sentence_of
+from twinlens.spec.device import load_device
 from twinlens.spec.model.any_model import any_model
 from twinlens.spec.model.quantised import contradicts, stored_precision
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.precision import precision as regime
 from twinlens.theory.width import widths
 from weight_files import safetensors
 
@@ -39,6 +42,7 @@ STORED = {
     "int4-weight-awq": AWQ,
     "int4-weight-gptq": {"quant_method": "gptq", "bits": 4},
     "mxfp4": {"quant_method": "mxfp4"},
+    "nvfp4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
 }
 W8A8 = {"quant_method": "compressed-tensors", "config_groups": {"group_0": {
     "weights": {"num_bits": 8, "type": "int"}, "input_activations": {"num_bits": 8, "type": "int"}}}}  # fmt: skip
@@ -46,6 +50,15 @@ FP8 = {
     "quant_method": "compressed-tensors",
     "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}},
 }
+
+
+def blocks(bits: int, size: int, *, both: bool = False) -> dict[str, Any]:
+    """A group of compressed-tensors in floating-point blocks, of weights or of activations too."""
+    kind = {"num_bits": bits, "type": "float", "group_size": size}
+    inputs = {"input_activations": kind} if both else {}
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": kind} | inputs}}
+
+
 AT_RATE: dict[str, Any] = {"arrival": {"kind": "poisson"}, "point": {"rate_per_s": 2.0}}
 
 
@@ -65,7 +78,7 @@ def vllm(model: str, **parts: Any) -> dict[str, Any]:
 
 def line(model: str, **parts: Any) -> str:
     spec = spec_of(vllm(model, **parts))
-    settings = settings_of("vllm", spec.executor.options, "/venv/bin/python")
+    settings = settings_of("vllm", spec.executor.options, "/venv/bin/python", RECIPE.graphs, RECIPE.switches)
     return " ".join(RECIPE.command(order_of(RECIPE, spec, settings, folder=model, port=8000)).argv)
 
 
@@ -119,6 +132,13 @@ def test_an_attached_server_may_serve_what_nobody_here_has_heard_of() -> None:
             {"quant_method": "gptq", "bits": 8}, "int8-weight"), (W8A8, "int8-dynamic"),
         (FP8, "fp8"), ({"quant_method": "fp8"}, "fp8"), ({"quant_method": "hqq"}, "hqq"),
         ({"quant_method": "mxfp4"}, "mxfp4"), (None, ""),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "group_size": 16}, "nvfp4"),
+        ({"quant_method": "modelopt_fp4"}, "nvfp4"), ({"quant_method": "modelopt", "quant_algo": "MXFP8"}, "mxfp8"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "modelopt MIXED_PRECISION"),
+        ({"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"}, "modelopt W4A16_NVFP4"),
+        (blocks(4, 16, both=True), "nvfp4"), (blocks(8, 32, both=True), "mxfp8"), (blocks(4, 32), "mxfp4"),
+        (blocks(4, 16), "compressed-tensors"),
     ],
 )  # fmt: skip
 def test_what_a_folder_is_quantised_to_has_its_name_here(config: Any, name: str) -> None:
@@ -162,6 +182,7 @@ def test_a_head_that_was_not_quantised_with_the_rest_is_counted_at_its_own_width
         ("int4-weight-awq", "awq_marlin", False), ("int4-weight-awq", "gptq_marlin", True),
         ("int4-weight-awq", "None", True), ("int4-weight-gptq", "compressed-tensors", False),
         ("mxfp4", "mxfp4", False), ("mxfp4", "fp8", True), ("mxfp4", "some_new_way", False),
+        ("nvfp4", "modelopt_fp4", False), ("nvfp4", "modelopt", True), ("nvfp4", "mxfp8", True),
     ],
 )  # fmt: skip
 def test_a_precision_is_held_against_the_servers_word_for_its_quantisation(
@@ -188,7 +209,7 @@ def test_a_quantisation_without_a_name_here_is_to_be_attached(tmp_path: Path) ->
 
 def test_check_refuses_what_the_server_could_not_be_started_with(tmp_path: Path) -> None:
     model = folder(tmp_path / "phi")
-    with pytest.raises(BadInput, match="vllm is started at fp32, bf16 or fp16") as caught:
+    with pytest.raises(BadInput, match="vllm is started at fp32, bf16, fp16, fp8, mxfp8, nvfp4, not") as caught:
         check(study_of(vllm(model, point={"precision": "int8-weight"})))
     assert caught.value.code == "TL203"
 
@@ -252,3 +273,60 @@ def test_a_server_listens_to_other_machines_only_where_the_spec_names_this_one(
 def test_a_host_that_is_none_or_has_a_balancer_before_it_is_one_sentence(options: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=r"executor\.options\.host"):
         settings_of("vllm", options, "python", switches=RECIPE.switches)
+
+
+def online(precision: str, word: str, kernel: str = "") -> dict[str, tuple[str, Any]]:
+    """What is checked of a wide folder that vLLM quantises while it loads: verdict and observed format by class."""
+    spec = spec_of(vllm("small", executor={"device": "cuda"}, point={"precision": precision}))
+    said = formats("bfloat16", "auto", "/server_info")
+    said |= _with_kernel(quantisation({"quantization": word}, "/server_info", none_says=True), kernel)
+    said |= _online(RECIPE, spec, said)
+    return {one.tensor_class: (one.verdict, one.observed) for one in checks(spec, said)}
+
+
+@pytest.mark.parametrize(("precision", "word"), [("fp8", "fp8"), ("mxfp8", "mxfp8"), ("nvfp4", "nvfp4_per_token")])
+def test_vllm_makes_narrow_formats_of_a_wide_folder_and_says_so(precision: str, word: str) -> None:
+    asked = spec_of(vllm("small", executor={"device": "cuda"}, point={"precision": precision}))
+    argv = RECIPE.command(LaunchConfig(asked, "python", "/models/small", "small", 8000, 1, 512)).argv
+    assert argv[argv.index("--quantization") + 1] == word
+    assert argv[argv.index("--dtype") + 1] == "bfloat16"
+    assert online(precision, word)["weights"] == ("unknown", None), "its word agrees, and nobody looked"
+    assert online(precision, word)["activations"] == ("unknown", None)
+    assert online(precision, "None")["weights"][0] == "differs", "it was asked for and not done"
+    marlin = online("fp8", "fp8", "Selected MarlinFP8ScaledMMLinearKernel for Fp8OnlineLinearMethod")
+    assert marlin["activations"] == ("differs", "bf16"), "a board without fp8 widens the weights again"
+    on_cpu = spec_of(vllm("small", executor={"device": "cpu"}, point={"precision": precision}))
+    with pytest.raises(BadInput, match="on GPUs only"):
+        RECIPE.command(LaunchConfig(on_cpu, "python", "/models/small", "small", 8000, 1, 512))
+
+
+def test_a_folder_of_modelopt_that_says_it_in_a_file_of_its_own_has_its_name(tmp_path: Path) -> None:
+    model = Path(folder(tmp_path / "nvfp4"))
+    said = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4", "group_size": 16}}
+    (model / "hf_quant_config.json").write_text(json.dumps(said))
+    assert "--dtype auto" in line(str(model), point={"precision": "nvfp4"})
+    spec = spec_of(vllm(str(model), point={"precision": "nvfp4"}))
+    known = _stored(spec, ModelFolder(model, "0" * 16, made=False))
+    assert (known["precision.weights"].value, known["precision.activations"].value) == ("nvfp4", "nvfp4")
+    (model / "hf_quant_config.json").write_text("[")
+    with pytest.raises(BadInput, match="is started at fp32, bf16, fp16, fp8, mxfp8, nvfp4, not int8"):
+        line(str(model), point={"precision": "int8-weight"})
+
+
+def test_smoothquant_on_a_gpu_is_not_asked_for_fp32(tmp_path: Path) -> None:
+    scheme = {"num_bits": 8, "type": "int", "dynamic": False}
+    both = {"group_0": {"weights": scheme, "input_activations": scheme}}
+    model = folder(tmp_path / "w8a8", quantization_config={"quant_method": "compressed-tensors", "config_groups": both})
+    parts: dict[str, Any] = {"point": {"precision": "int8-static"}}
+    assert "--dtype float32" in line(model, executor={"device": "cpu"}, **parts)
+    with pytest.raises(BadInput, match=r'kernels of a GPU take bf16 or fp16.*kv_format = "bf16"'):
+        line(model, executor={"device": "cuda"}, **parts)
+    assert "--dtype auto" in line(model, executor={"device": "cuda"}, options={"kv_format": "bf16"}, **parts)
+
+
+def test_blocks_take_their_scales_too_and_are_held_against_the_rates_that_makers_state() -> None:
+    assert regime("nvfp4").weight_bits("inference") == 4.5
+    assert regime("mxfp8").weight_bits("inference") == 8.25
+    b200 = load_device("b200-sxm-180gb")
+    assert b200.rate("nvfp4") == b200.rate("fp4")
+    assert b200.rate("mxfp8") == b200.rate("fp8")

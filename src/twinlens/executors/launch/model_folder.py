@@ -52,7 +52,21 @@ def servable(ref: AnyModel) -> AnyModel:
 def stored_in(folder: str | Path | None, config: Mapping[str, Any]) -> str:
     """The precision that a folder is quantised to, "" for none: by its config, and by the recipe that llm-compressor
     leaves beside it, for GPTQ and AWQ write the same config."""
-    return stored_precision(config, _text(Path(folder) / "recipe.yaml") if folder is not None else "")
+    if folder is None:
+        return stored_precision(config)
+    return stored_precision(with_modelopt(folder, config), _text(Path(folder) / "recipe.yaml"))
+
+
+def with_modelopt(folder: str | Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The config with what ModelOpt wrote into a file of its own, `hf_quant_config.json`, where it has none of it."""
+    beside = Path(folder) / "hf_quant_config.json"
+    if "quantization_config" in config or not beside.is_file():
+        return config
+    try:
+        said = read_json(beside).get("quantization")
+    except (OSError, ValueError):
+        return config
+    return {**config, "quantization_config": {"quant_method": "modelopt", **said}} if isinstance(said, dict) else config
 
 
 def _text(file: Path) -> str:

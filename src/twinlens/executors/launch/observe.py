@@ -12,7 +12,7 @@ import psutil
 from twinlens.errors import BadInput
 from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, refuse_missing
 from twinlens.executors.launch.log import read_log
-from twinlens.executors.launch.model_folder import ModelFolder, stored_in
+from twinlens.executors.launch.model_folder import ModelFolder, stored_in, with_modelopt
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.quantiser import Given
 from twinlens.executors.launch.ready import page, pages
@@ -23,7 +23,7 @@ from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck
 from twinlens.record.finding import Finding
 from twinlens.record.running import Running
 from twinlens.spec.model.header.safetensors import format_of_tensor
-from twinlens.spec.model.quantised import UNQUANTISED, contradicts, narrows_activations
+from twinlens.spec.model.quantised import QUANTISED_BY, UNQUANTISED, contradicts, narrows_activations
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 from twinlens.system.document import read_json
@@ -47,7 +47,7 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Setting
         packages=interpreter.packages,
     )
     fields = recipe.facts(output)
-    fields |= _stored(spec, folder)
+    fields |= _stored(spec, folder) or _online(recipe, spec, fields)
     said = dict(fields)
     if _QUANTISED in fields and fields[_QUANTISED].value == UNQUANTISED:
         del fields[_QUANTISED]  # what the precision has said already
@@ -131,7 +131,7 @@ def _flags(command: tuple[str, ...]) -> list[str]:
 def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     """The formats of a quantised folder: what a server calls its dtype is that of the rest."""
     try:
-        config = read_json(folder.path / "config.json")
+        config = with_modelopt(folder.path, read_json(folder.path / "config.json"))
     except (OSError, ValueError):
         return {}
     name = stored_in(folder.path, config)
@@ -140,6 +140,20 @@ def _stored(spec: RunSpec, folder: ModelFolder) -> dict[str, Fact]:
     classes = ("weights", "activations") if narrows_activations(config) else ("weights",)
     kept, source = precision(name).classes("inference"), "quantization_config of the folder"
     return {f"precision.{each}": declared(kept[each], source) for each in classes} | _head(folder.path)
+
+
+def _online(recipe: Recipe, spec: RunSpec, fields: Mapping[str, Fact]) -> dict[str, Fact]:
+    """The formats of a wide folder that the server says it quantised while loading. A kernel that widens the weights
+    again (Marlin) leaves activations as they are."""
+    said = fields.get(_QUANTISED)
+    name = spec.precision.name
+    if name not in recipe.online or said is None or not str(said.value).startswith(QUANTISED_BY):
+        return {}
+    if contradicts(name, str(said.value)):
+        return {}
+    kept = spec.precision.classes("inference")
+    classes = ("weights",) if "marlin" in str(said.value).lower() else ("weights", "activations")
+    return {f"precision.{each}": declared(kept[each], said.source) for each in classes}
 
 
 def _head(folder: Path) -> dict[str, Fact]:

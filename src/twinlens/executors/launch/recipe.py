@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
@@ -16,6 +17,7 @@ from twinlens.spec.asked_device import AskedDevice
 from twinlens.spec.precision import PRECISIONS
 from twinlens.spec.study import RunSpec
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 TORCH_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """How torch's runtimes call the precisions that are a mere cast."""
 
@@ -90,7 +92,7 @@ class Recipe:
     seconds the weights were loaded. `tasks`: the kinds of
     `workload.task` that it serves. `quantised_here`: it loads what llm-compressor writes. `gpu_flags`: flags whose
     numbers, multiplied, are the GPUs that one server takes. `built_for`: the device
-    of a package that has only one.
+    of a package that has only one. `online`: precisions that it makes of a wide folder, with its word for each.
     """
 
     kind: str
@@ -116,11 +118,15 @@ class Recipe:
     tasks: tuple[str, ...] = ("generate",)
     quantised_here: bool = False
     gpu_flags: tuple[str, ...] = ()
+    online: Mapping[str, str] = field(default_factory=dict)
     built_for: Mapping[str, Literal["cpu", "cuda"]] = field(default_factory=dict)
 
 
-def torch_name(order: LaunchConfig, kind: str) -> str:
-    """The dtype of a precision, "auto" where the folder is quantised to it. Raises BadInput (TL203) for another."""
+def torch_name(order: LaunchConfig, kind: str, online: Mapping[str, str] = NOTHING) -> str:
+    """The dtype of a precision, "auto" where the folder is quantised to it. Raises BadInput (TL203) for another.
+
+    `online`: precisions that the runtime makes of a wide folder while it loads, with its word for each.
+    """
     if order.stored:
         if order.stored not in PRECISIONS:
             raise BadInput(
@@ -135,11 +141,16 @@ def torch_name(order: LaunchConfig, kind: str) -> str:
                 code="TL203",
             )
         return _of_the_rest(order)
+    if order.precision in online:
+        if order.device.kind == "cpu":
+            raise BadInput(f"{kind} makes {order.precision} of a wide folder on GPUs only", code="TL203")
+        return "bfloat16"
     if order.precision not in TORCH_NAMES:
         here = kind == "vllm" and order.precision in PLANS
         or_made = ", or name a Python that has llm-compressor in executor.options.quantiser" if here else ""
+        known = ", ".join((*TORCH_NAMES, *online))
         raise BadInput(
-            f"{kind} is started at fp32, bf16 or fp16, not {order.precision}; serve a model folder that is already "
+            f"{kind} is started at {known}, not {order.precision}; serve a model folder that is already "
             f"quantised, and say the flags in executor.options.args{or_made}",
             code="TL203",
         )
@@ -150,7 +161,18 @@ def _of_the_rest(order: LaunchConfig) -> str:
     """The dtype of what a folder does not quantise: fp32 where the precision keeps its cache so (a config in fp32 is
     cast to bf16 unasked), else the folder's own."""
     cache = order.switches.get("kv_format") or PRECISIONS[order.precision].classes("inference")["kv"]
+    if cache == "fp32" and order.device.names_gpu:
+        raise BadInput(
+            f"{order.precision} keeps what is not quantised in fp32, and the kernels of a GPU take bf16 or fp16: set "
+            'executor.options.kv_format = "bf16"',
+            code="TL203",
+        )
     return "float32" if cache == "fp32" else "auto"
+
+
+def online_words(order: LaunchConfig, online: Mapping[str, str]) -> tuple[str, ...]:
+    """The flag that quantises a wide folder while it is loaded; none where the folder is quantised, or stays wide."""
+    return () if order.stored or order.precision not in online else ("--quantization", online[order.precision])
 
 
 def thread_environment(threads: int) -> dict[str, str]:

@@ -33,6 +33,7 @@ STORED: dict[str, Stored] = {
     "fp8": Stored(8.0, 16.0, 8.0, 1.0, "fp8", "fp8"),
     "int8": Stored(8.0, 16.0, 8.0, 2.0, "int8", "int8"),
     "nvfp4": Stored(4.5, 16.0, 4.5, 1.0, "fp4", "fp4"),
+    "mxfp8": Stored(8.25, 16.0, 8.25, 2.0, "fp8", "fp8"),
     "mxfp4": Stored(4.25, 16.0, 4.25, 1.0, "fp4", "fp4"),
     "mxfp4-experts": Stored(16.0, 16.0, 4.25, 2.0, "bf16", "bf16"),
     "int4": Stored(4.25, 16.0, 4.25, 2.0, "bf16", "bf16"),

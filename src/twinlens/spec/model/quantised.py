@@ -21,7 +21,14 @@ def stored_precision(config: Mapping[str, Any], recipe: str = "") -> str:
         return _of_group(group.get("weights") or {}, group.get("input_activations"), recipe) or method
     if method in ("awq", "gptq"):
         return {4: f"int4-weight-{method}", 8: "int8-weight"}.get(quantisation.get("bits"), method)  # type: ignore[arg-type]
+    if "modelopt" in method:
+        algorithm = str(quantisation.get("quant_algo", _ALGORITHMS.get(method))).upper()
+        return {"FP8": "fp8", "NVFP4": "nvfp4", "MXFP8": "mxfp8"}.get(algorithm, f"{method} {algorithm}")
     return "fp8" if method in ("fp8", "fbgemm_fp8") else method
+
+
+_ALGORITHMS = {"modelopt": "FP8", "modelopt_fp4": "NVFP4", "modelopt_mxfp8": "MXFP8"}
+"""Of ModelOpt's folders that say no algorithm."""
 
 
 def _of_group(weights: Mapping[str, Any], inputs: Any, recipe: str) -> str:
@@ -34,7 +41,10 @@ def _of_group(weights: Mapping[str, Any], inputs: Any, recipe: str) -> str:
         is_fixed = isinstance(inputs, Mapping) and inputs.get("dynamic") is False
         fixed = "int8-smoothquant" if "SmoothQuantModifier" in recipe else "int8-static"
         return fixed if is_fixed else "int8-dynamic"
-    return {"fp8": "fp8", "int8": "int8-weight"}.get(name, "")
+    blocks = (name, weights.get("group_size"))
+    if blocks in (("fp4", 16), ("fp8", 32)):
+        return {"fp4": "nvfp4", "fp8": "mxfp8"}[name] if inputs else ""
+    return "mxfp4" if blocks == ("fp4", 32) and not inputs else {"fp8": "fp8", "int8": "int8-weight"}.get(name, "")
 
 
 def released_format(config: Mapping[str, Any]) -> str | None:
@@ -50,10 +60,9 @@ def released_format(config: Mapping[str, Any]) -> str | None:
     if method == "bitsandbytes":
         four = "nf4-double" if kept.get("bnb_4bit_use_double_quant") else "nf4"
         return four if kept.get("load_in_4bit") else "int8"
-    if method == "modelopt":
-        return {"FP8": "fp8", "NVFP4": "nvfp4"}.get(str(kept.get("quant_algo")))
     name = stored_precision(config)
-    return {"fp8": "fp8", "int8": "int8"}.get(name.split("-")[0]) or (_int4(kept) if name.startswith("int4") else None)
+    same = {"fp8": "fp8", "int8": "int8", "nvfp4": "nvfp4", "mxfp8": "mxfp8"}.get(name.split("-")[0])
+    return same or (_int4(kept) if name.startswith("int4") else None)
 
 
 def _int4(kept: Mapping[str, Any]) -> str:
@@ -70,6 +79,8 @@ def narrows_activations(config: Mapping[str, Any]) -> bool:
     quantisation = quantisation if isinstance(quantisation, dict) else {}
     groups = quantisation.get("config_groups")
     of_groups = groups.values() if isinstance(groups, dict) else ()
+    if str(quantisation.get("quant_method", "")).startswith("modelopt"):
+        return not stored_precision(config).startswith("modelopt")  # those that have a name here
     return "activation_scheme" in quantisation or any(group.get("input_activations") for group in of_groups)
 
 
@@ -87,9 +98,11 @@ _METHODS = {
     "int8-static": ("compressed-tensors",),
     "int8-smoothquant": ("compressed-tensors",),
     "fp8": ("fp8", "compressed-tensors", "modelopt"),
-    "mxfp4": ("mxfp4",),
+    "mxfp4": ("mxfp4", "compressed-tensors"),
+    "nvfp4": ("nvfp4", "modelopt_fp4", "compressed-tensors"),
+    "mxfp8": ("mxfp8", "modelopt_mxfp8", "compressed-tensors"),
 }
-_KNOWN = sorted({method for methods in _METHODS.values() for method in methods})
+_KNOWN = sorted({"modelopt_mixed"} | {method for methods in _METHODS.values() for method in methods})
 
 
 def contradicts(precision: str, word: str) -> bool:
@@ -102,5 +115,6 @@ def contradicts(precision: str, word: str) -> bool:
         return bool(methods)
     if not word.startswith(QUANTISED_BY):  # the word for something else, such as the type of a file
         return False
-    named = [method for method in _KNOWN if method in word.lower()]
+    found = [method for method in _KNOWN if method in word.lower()]
+    named = [method for method in found if not any(method in other for other in found if other != method)]
     return not methods or (bool(named) and not set(named) & set(methods))

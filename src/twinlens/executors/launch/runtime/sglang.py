@@ -12,6 +12,7 @@ from twinlens.executors.launch.recipe import (
     Recipe,
     ServerOutput,
     gpu_environment,
+    online_words,
     thread_environment,
     torch_name,
 )
@@ -34,16 +35,19 @@ _NAMES = {
 
 _DEGREES = {"tensor_parallel": "tp_size", "pipeline_parallel": "pp_size", "data_parallel": "dp_size"}
 
+_ONLINE = {"fp8": "fp8"}
+
 
 def _command(order: LaunchConfig) -> Command:
     argv = [
         *(order.python, "-m", "sglang.launch_server"),
         *("--model-path", order.folder, "--served-model-name", order.name),
         *("--host", order.listen, "--port", str(order.port)),
-        *("--dtype", torch_name(order, "sglang"), "--context-length", str(order.context_tokens)),
+        *("--dtype", torch_name(order, "sglang", _ONLINE), "--context-length", str(order.context_tokens)),
         "--enable-metrics",
         *(("--disable-cuda-graph",) if order.graph == "eager" else ()),
         *(("--device", "cpu") if order.device.kind == "cpu" else ()),
+        *online_words(order, _ONLINE),
         *order.args,
     ]
     environment = {
@@ -157,6 +161,7 @@ RECIPE = Recipe(
     also=("sglang-kernel", "sgl-kernel"),  # its name since 0.5.12 or so, and before
     words=WORDS,
     switches=SWITCHES,
+    online=_ONLINE,
     gpu_flags=("--tp-size", "--tensor-parallel-size", "--tp", "--pp-size", "--pipeline-parallel-size"),
     loaded=r"Load weight end\. elapsed=([\d.]+) s",
 )

