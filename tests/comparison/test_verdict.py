@@ -221,6 +221,8 @@ def test_names_that_would_be_cut_to_the_same_lose_what_they_share() -> None:
     assert short_pair(a, b) == ("2026-11-20… · fp32", "…neighbour… · fp32")
     assert short_pair(a, a) == ("…epyc-2core · fp32", "…epyc-2core · fp32")
     assert short_pair(side("x · fp32"), side("y · fp32")) == ("x · fp32", "y · fp32")
+    policies = side("batching · bf16 · dynamic 4, 200 ms · 4/s"), side("batching · bf16 · static 4 · 4/s")
+    assert short_pair(*policies) == ("dynamic 4, 200 ms", "static 4")
 
 
 def test_a_table_of_several_keeps_its_marks_and_its_intervals() -> None:

@@ -128,8 +128,11 @@ def verdict_counts(comparisons: Sequence[Comparison]) -> str:
 
 
 def short_pair(one: Side, other: Side) -> tuple[str, str]:
-    """Both names in columns; where they would be cut to the same, without the end that their folders share."""
+    """Both names in columns: where they are too long without the parts that they share, and where they would be cut to
+    the same without the end that their folders share."""
     short = short_name(one), short_name(other)
+    if short != (one.name, other.name) and (told := _apart(one.name, other.name)) is not None:
+        return told
     if short[0] != short[1] or one.name == other.name:
         return short
     folders = [side.name.rpartition(" · ")[0] for side in (one, other)]
@@ -140,6 +143,16 @@ def short_pair(one: Side, other: Side) -> tuple[str, str]:
         for side, folder in zip((one, other), folders, strict=True)
     ]
     return short_name(cut[0]), short_name(cut[1])
+
+
+def _apart(one: str, other: str, most: int = 18) -> tuple[str, str] | None:
+    """The parts of two points' names that differ; None where there are none, or where they are too long themselves."""
+    parts = one.split(" · "), other.split(" · ")
+    if len(parts[0]) != len(parts[1]) or len(parts[0]) < 3:  # a folder and a precision: see `short_name`
+        return None
+    differ = [place for place, (mine, yours) in enumerate(zip(*parts, strict=True)) if mine != yours]
+    a, b = (" · ".join(side[place] for place in differ) for side in parts)
+    return (display.clean(a, most), display.clean(b, most)) if differ and max(len(a), len(b)) <= most else None
 
 
 def short_name(side: Side, most: int = 18) -> str:
