@@ -199,4 +199,4 @@ def test_a_rank_that_is_slow_in_every_exchange_is_named() -> None:
             assert [len(seconds) for seconds in told] == [3, 3, 3], kind
     finally:
         world.close()
-    assert [(each.code, each.subject) for each in slow_links(pairs)] == [("slow-rank", "1")]
+    assert [(each.code, each.subject) for each in slow_links(pairs, on_processor=True)] == [("slow-rank", "1")]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from twinlens.executors.in_process.slow_link import slow_links
+from twinlens.executors.torch.parallel.collectives import sizes_for
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.estimator.latency_bandwidth import fitted
 
@@ -56,18 +57,48 @@ def test_what_fits_no_line_is_refused_with_how_far_it_is_off() -> None:
     assert fitted(SIZES[:3], [1.0, 2.0, 3.0]) == ((), "3 sizes, and a fit needs 4")
 
 
+def test_a_link_whose_bandwidth_still_rises_at_256_mib_is_told_from_gigabytes() -> None:
+    """The law of an all-reduce of 8 GPUs on NVSwitch: a maintainer of NCCL says 480 GB/s of bus bandwidth at most, and
+    that 256 MiB are too few for it (nccl-tests issue 212)."""
+
+    def time_s(moved: float) -> float:
+        return 13e-6 + moved / 480e9 * (1 + (24 * 2**20 / moved) ** 0.75)
+
+    def told(sizes: tuple[int, ...]) -> float:
+        moved = [size * 1.75 for size in sizes]
+        segments, refused = fitted(moved, [time_s(each) for each in moved])
+        assert refused is None
+        return float(segments[-1].bandwidth.value or 0.0)
+
+    assert told(sizes_for("gloo", 0)) < 300e9, "what 16 MiB show"
+    assert told(sizes_for("nccl", 75 * 2**30)) == pytest.approx(480e9, rel=0.1)
+
+
+def test_sizes_end_where_memory_does() -> None:
+    assert (sizes_for("nccl", 75 * 2**30)[0], sizes_for("nccl", 75 * 2**30)[-1]) == (2**10, 2**33)
+    assert sizes_for("nccl", 10 * 2**30)[-1] == 2**32
+    assert sizes_for("gloo", 75 * 2**30)[-1] == 2**24, "on a processor they tell nothing of a link"
+
+
+def test_a_link_at_half_its_speed_is_slow_where_a_gpu_times_it_and_is_noise_on_a_processor() -> None:
+    half = pairs({(0, 1): 2.0})
+    assert [each.code for each in slow_links(half, on_processor=False)] == ["slow-link"]
+    assert slow_links(half, on_processor=True) == ()
+    assert slow_links(pairs({(0, 1): 1.4}), on_processor=False) == ()
+
+
 def pairs(slow: dict[tuple[int, int], float]) -> dict[tuple[int, int], tuple[float, ...]]:
     every = [(a, b) for b in range(4) for a in range(b)]
     return {pair: tuple(1e-3 * slow.get(pair, 1.0) * noise for noise in (1.0, 1.3, 9.0)) for pair in every}
 
 
 def test_a_slow_link_is_named_and_a_slow_rank_instead_of_all_its_links() -> None:
-    assert slow_links(pairs({})) == ()
-    (link,) = slow_links(pairs({(1, 3): 4.0}))
+    assert slow_links(pairs({}), on_processor=True) == ()
+    (link,) = slow_links(pairs({(1, 3): 4.0}), on_processor=True)
     assert (link.code, link.subject, link.numbers["times"]) == ("slow-link", "1 and 3", 4.0)
-    (rank,) = slow_links(pairs({(0, 2): 5.0, (1, 2): 3.0, (2, 3): 6.0}))
+    (rank,) = slow_links(pairs({(0, 2): 5.0, (1, 2): 3.0, (2, 3): 6.0}), on_processor=True)
     assert (rank.code, rank.subject, rank.numbers["times"]) == ("slow-rank", "2", 3.0)
     assert sentence_of(rank).startswith("Rank 2 is slow: its fastest exchange with any other takes 3.0 times")
-    both = slow_links(pairs({(0, 2): 5.0, (1, 2): 3.0, (2, 3): 6.0, (0, 1): 4.0}))
+    both = slow_links(pairs({(0, 2): 5.0, (1, 2): 3.0, (2, 3): 6.0, (0, 1): 4.0}), on_processor=True)
     assert [(each.code, each.subject) for each in both] == [("slow-rank", "2"), ("slow-link", "0 and 1")]
-    assert slow_links({(0, 1): (9.0,)}) == (), "one pair has none to compare with"
+    assert slow_links({(0, 1): (9.0,)}, on_processor=True) == (), "one pair has none to compare with"

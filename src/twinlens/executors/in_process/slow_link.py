@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from twinlens.record.finding import Finding
 
-SLOW = 2.0
-"""Times the fastest pair's least time: noise adds to some repetitions, hardly to all."""
+SLOW, SLOW_ON_DEVICE = 2.0, 1.5
+"""Times the fastest pair's least time: noise adds to some repetitions, hardly to all. A GPU times large buffers itself,
+of which a link at half its speed takes twice as long, and no longer."""
 
 
-def slow_links(pairs: Mapping[tuple[int, int], Sequence[float]]) -> tuple[Finding, ...]:
+def slow_links(pairs: Mapping[tuple[int, int], Sequence[float]], *, on_processor: bool) -> tuple[Finding, ...]:
     """A rank all of whose pairs are slow, then pairs that no such rank explains; nothing below three pairs."""
     if len(pairs) < 3:
         return ()
     least = {pair: min(seconds) for pair, seconds in pairs.items()}
-    fastest = min(least.values())
-    slow = {pair: seconds / fastest for pair, seconds in least.items() if seconds > SLOW * fastest}
+    fastest, limit = min(least.values()), SLOW if on_processor else SLOW_ON_DEVICE
+    slow = {pair: seconds / fastest for pair, seconds in least.items() if seconds > limit * fastest}
     members = {rank for pair in pairs for rank in pair}
     ranks = [rank for rank in sorted(members) if all(pair in slow for pair in pairs if rank in pair)]
     found = [

@@ -84,7 +84,7 @@ def summed_up(timed: Collectives) -> CollectiveProbe:
         tuple(_row(timing, timed.ranks) for timing in timed.timings),
         tuple(fits),
         dict(timed.refused),
-        slow_links(timed.pairs),
+        slow_links(timed.pairs, on_processor=timed.on_processor),
     )
 
 

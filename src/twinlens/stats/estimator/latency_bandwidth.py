@@ -1,13 +1,16 @@
 """Latency and bandwidth of an exchange from its times over sizes: t = α + bytes ÷ β, fitted to relative errors.
 
-The least time of each size is fitted, as other work only adds to it. One line over all sizes, or two that meet where
-the slower path begins; a fit that is further than 20 % from any size is refused.
+The least time of each size is fitted, as other work only adds to it. One line over all sizes, two, or
+one for every six sizes, as an exchange changes its protocol and its path with the size; a fit that is further than 20 %
+from any size is refused.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy import optimize, stats
@@ -16,7 +19,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.units import BYTES_PER_S, SECONDS
 
 MOST_RESIDUAL = 0.2
-_LEAST_SIZES = 4
+_LEAST_SIZES, _SIZES_EACH = 4, 6
 _LEVEL = 0.95
 
 
@@ -32,20 +35,34 @@ class Segment:
 
 
 def fitted(moved_bytes: Sequence[float], least_s: Sequence[float]) -> tuple[tuple[Segment, ...], str | None]:
-    """Segments in order of size, and None; or those of the one line and why no fit holds. Sizes rise."""
+    """The fewest segments that hold, in order of size, and None; or the one line and why no fit holds. Sizes rise."""
     sizes, times = np.asarray(moved_bytes, float), np.asarray(least_s, float)
     if len(sizes) < _LEAST_SIZES:
         return (), f"{len(sizes)} sizes, and a fit needs {_LEAST_SIZES}"
-    whole = _line(sizes, times)
-    if whole.residual <= MOST_RESIDUAL:
-        return (whole,), None
-    splits = range(_LEAST_SIZES, len(sizes) - _LEAST_SIZES + 1)
-    pairs = [(_line(sizes[:at], times[:at]), _line(sizes[at:], times[at:])) for at in splits]
-    best = min(pairs, key=lambda pair: max(each.residual for each in pair), default=None)
-    if best is not None and max(each.residual for each in best) <= MOST_RESIDUAL:
-        return best, None
-    worst = min(whole.residual, max(each.residual for each in best) if best else whole.residual)
-    return (whole,), f"no line nor two fit: {worst:.0%} off at a size, and {MOST_RESIDUAL:.0%} is allowed"
+
+    @cache
+    def line(begin: int, end: int) -> Segment:
+        return _line(sizes[begin:end], times[begin:end])
+
+    @cache
+    def parted(begin: int, many: int) -> tuple[Segment, ...]:
+        """The sizes from `begin` on in so many segments, as near as can be; empty where they are too few."""
+        if many == 1:
+            return (line(begin, len(sizes)),) if len(sizes) - begin >= _LEAST_SIZES else ()
+        ends = range(begin + _LEAST_SIZES, len(sizes) - _LEAST_SIZES * (many - 1) + 1)
+        return min(((line(begin, at), *parted(at, many - 1)) for at in ends), key=_furthest, default=())
+
+    most, off = max(2, len(sizes) // _SIZES_EACH), math.inf
+    for many in range(1, most + 1):
+        found = parted(0, many)
+        if found and (off := min(off, _furthest(found))) <= MOST_RESIDUAL:
+            return found, None
+    lines = "no line nor two fit" if most == 2 else f"no {most} lines fit"
+    return (line(0, len(sizes)),), f"{lines}: {off:.0%} off at a size, and {MOST_RESIDUAL:.0%} is allowed"
+
+
+def _furthest(segments: Sequence[Segment]) -> float:
+    return max(each.residual for each in segments)
 
 
 def _line(sizes: np.ndarray, times: np.ndarray) -> Segment:

@@ -1,39 +1,69 @@
-"""One rank's part of a timed collective: a barrier, then the exchange between two readings of the clock.
+"""One rank's part of a timed collective. Needs torch.
 
-Needs torch.
+On a processor: a barrier, then the exchange between two readings of the clock. On a GPU, as nccl-tests do: exchanges
+are queued back to back, and events on the stream time them, so that neither a barrier nor the host's launching is
+inside.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.build import synchronize
 from twinlens.executors.torch.parallel.backend import ELEMENT_BYTES
 
 _WARM = 2
 
 
-def timed(kind: str, size_bytes: int, repeats: int, device: torch.device) -> list[float]:
-    """Seconds of each repetition on this rank, after two that are not counted."""
-    return _clocked(exchange_of(kind, size_bytes, device), repeats, device)
+def timed(kind: str, size_bytes: int, repeats: int, together: int, device: torch.device) -> list[float]:
+    """Seconds of one exchange in each repetition on this rank, after two that are not counted; on a GPU the mean of
+    `together` exchanges back to back."""
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # what the size before took is in pieces of another size
+    run = exchange_of(kind, size_bytes, device)
+    if device.type != "cuda":
+        return _clocked(run, repeats, device)
+    return [queued(run, together, device, each=False)[0][1] / 1e9 / together for _ in range(_WARM + repeats)][_WARM:]
 
 
 def stamped(run: Callable[[], Any], count: int, device: torch.device) -> list[tuple[int, int]]:
-    """Begin and end of each of `count` exchanges on this rank, in ns on the monotonic clock; a barrier before each."""
-    stamps = []
-    for _ in range(count):
-        dist.barrier()
-        synchronize(device)
-        begin_ns = time.monotonic_ns()
+    """Begin and end of each of `count` exchanges on this rank, in ns on the monotonic clock: on a processor with a
+    barrier before each; on a GPU one after the other, by events between them that end when the host sees the last."""
+    if device.type != "cuda":
+        return [_between_clocks(run) for _ in range(count)]
+    spans = queued(run, count, device, each=True)
+    begun_ns = time.monotonic_ns() - spans[-1][1]
+    return [(begun_ns + begin, begun_ns + end) for begin, end in spans]
+
+
+def queued(run: Callable[[], Any], count: int, device: torch.device, *, each: bool) -> list[tuple[int, int]]:
+    """Begin and end in ns of `count` exchanges that are queued behind one another on the device's stream, of all
+    together unless `each`. One that is not counted goes first: behind it the host launches ahead of the device."""
+    dist.barrier()
+    synchronize(device)
+    run()
+    marks = [mark(device)]
+    for number in range(count):
         run()
-        synchronize(device)
-        stamps.append((begin_ns, time.monotonic_ns()))
-    return stamps
+        if each or number == count - 1:
+            marks.append(mark(device))
+    synchronize(device)
+    at = [between_ns(marks[0], reached) for reached in marks]
+    return list(pairwise(at))
+
+
+def _between_clocks(run: Callable[[], Any]) -> tuple[int, int]:
+    dist.barrier()
+    begin_ns = time.monotonic_ns()
+    run()
+    return begin_ns, time.monotonic_ns()
 
 
 def timed_pair(

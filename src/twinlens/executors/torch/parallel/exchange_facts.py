@@ -11,6 +11,11 @@ from twinlens.executors.torch.parallel.place import rank_fields
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared, observed
 
+_SYNCHRONISED = {
+    False: "a barrier before each exchange",
+    True: "a barrier before some exchanges that are queued back to back; events on the device's stream between them",
+}
+
 
 def exchange_facts(device: torch.device) -> Facts:
     """Backend, number of ranks, the format of elements, and torch itself."""
@@ -21,6 +26,6 @@ def exchange_facts(device: torch.device) -> Facts:
         "training.strategy": observed(f"exchanges, {backend}", "torch.distributed.get_backend"),
         "training.world_size": observed(world, "torch.distributed.get_world_size"),
         "precision.name": declared("fp32", "the elements of buffers"),
-        "protocol.synchronisation": observed("a barrier before each exchange; the device after it", "the loop"),
+        "protocol.synchronisation": observed(_SYNCHRONISED[device.type == "cuda"], "the loop"),
     }
     return Facts(ExecutorRecord(fields))

@@ -46,7 +46,8 @@ class TorchExchanger:
         join = {"order": "join", "device": spec.executor.device, "patience_s": asked.patience_s}
         backend = self._ranks.ask(join, "starting", say)[0]
         refuse_exchange(backend, workload.exchange)
-        slow = slow_links(timed_pairs(self._ranks, asked.ranks, say)) if asked.ranks <= _MOST_PAIRED else ()
+        pairs = timed_pairs(self._ranks, asked.ranks, backend, say)[0] if asked.ranks <= _MOST_PAIRED else {}
+        slow = slow_links(pairs, on_processor=backend == "gloo")
         say(f"warming up {workload.exchange}")
         told = self._ranks.ask(
             {"order": "open-exchange", "kind": workload.exchange, "size_bytes": workload.size_bytes}, "opening"

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.device import choose_device
-from twinlens.executors.torch.evidence.memory import device_memory, forget_peak
+from twinlens.executors.torch.evidence.memory import device_memory, forget_peak, free_bytes
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.parallel.collective import exchange_of, stamped, timed, timed_pair
@@ -60,7 +60,9 @@ class Rank:
         if order["order"] == "join":
             return self.join(asked_device(order["device"]), order["patience_s"])
         if order["order"] == "collective":
-            return timed(order["kind"], order["size_bytes"], order["repeats"], self.device)
+            return timed(order["kind"], order["size_bytes"], order["repeats"], order["together"], self.device)
+        if order["order"] == "room":
+            return free_bytes(self.device)
         if order["order"] == "open-exchange":
             return self._open_exchange(order["kind"], order["size_bytes"])
         if order["order"] == "exchange":
