@@ -6,7 +6,7 @@ schedule; each stage is timed from outside. Needs torch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -115,12 +115,21 @@ class Pipeline:
 
 
 def pipeline_of(
-    model: nn.Module, options: ParallelOptions, device: torch.device, precision: str, microbatches: int
+    model: nn.Module,
+    options: ParallelOptions,
+    device: torch.device,
+    precision: str,
+    microbatches: int,
+    fill: Callable[[nn.Module], None] = lambda part: None,
 ) -> Pipeline:
-    """Raises BadInput (TL202) for a model that is not laid out as a table, layers, a norm and a head."""
+    """`fill`: gives the parts of this rank their weights.
+
+    Raises BadInput (TL202) for a model that is not laid out as a table, layers, a norm and a head."""
     rank, ranks, each = torch.distributed.get_rank(), options.ranks, stages_each(options)
     places = [rank + turn * ranks for turn in range(each)]
     parts = _parts(model, places, ranks * each, precision)
+    held = nn.ModuleList(parts)
+    fill(held)
     spent = Spent()
     stages = []
     for place, part in zip(places, parts, strict=True):
@@ -137,7 +146,7 @@ def pipeline_of(
         schedule: Any = pipelining.ScheduleInterleaved1F1B(stages, microbatches, loss_fn=loss)
     else:
         schedule = kinds[options.schedule](stages[0], microbatches, loss_fn=loss)
-    return Pipeline(nn.ModuleList(parts), schedule, spent, rank == 0, rank == ranks - 1)
+    return Pipeline(held, schedule, spent, rank == 0, rank == ranks - 1)
 
 
 def _loss(scores: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

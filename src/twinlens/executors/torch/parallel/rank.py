@@ -152,7 +152,7 @@ class Rank:
         self._say("building the model")
         # What the evidence asks of the options are those of one process.
         plain = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})})
-        self._training = training = RankTraining(plain, asked, self.device)
+        self._training = training = RankTraining(plain, asked, self.device, say=self._say)
         assert isinstance(spec.workload, TrainingWorkload)
         if spec.workload.checkpoint is not None:
             self._saves = RankSaves(training, spec.workload.checkpoint.mode)

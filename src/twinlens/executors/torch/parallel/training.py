@@ -12,9 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from twinlens.executors.protocol import Say
 from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.build import build_model, synchronize
 from twinlens.executors.torch.model.data import Batches
+from twinlens.executors.torch.model.without_memory import bare_model, fill
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.parallel.degrees import microbatch_of
 from twinlens.executors.torch.parallel.options import SHARDED
@@ -33,7 +35,14 @@ class RankTraining:
 
     is_vision = False
 
-    def __init__(self, spec: RunSpec, asked: Any, device: torch.device, divided_by: DividedBy | None = None) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        asked: Any,
+        device: torch.device,
+        divided_by: DividedBy | None = None,
+        say: Say = lambda phrase: None,
+    ) -> None:
         """`divided_by`: another stack's way to divide the model, in the place of torch's."""
         assert isinstance(spec.workload, TrainingWorkload)
         self.spec, self.asked, self.workload, self.device = spec, asked, spec.workload, device
@@ -41,10 +50,7 @@ class RankTraining:
         self.ref = spec.model.known()
         self.microbatch = microbatch_of(spec, asked)
         self.accumulate = self.workload.global_batch // (self.microbatch * asked.data)
-        whole, precision = self.whole_model(), spec.point.precision
-        self.divided = (
-            divided_by(whole, self) if divided_by else divide(whole, asked, device, precision, self.accumulate)
-        )
+        self.divided = divided_by(self.whole_model(), self) if divided_by else self._divided(say)
         self.model: nn.Module = self.divided.model
         self.optimizer: torch.optim.Optimizer = (
             self.divided.engine.optimizer
@@ -55,11 +61,22 @@ class RankTraining:
 
     def whole_model(self) -> nn.Module:
         """The undivided model, as every rank makes it: the seed decides its weights."""
-        model = build_model(self.ref, self.asked.attention, self.spec.seed, self.device).train()
+        return self._ready(build_model(self.ref, self.asked.attention, self.spec.seed, self.device))
+
+    def _divided(self, say: Say) -> Divided:
+        """A copy for each rank of DDP; else a model without memory that is divided before it is filled, so that no
+        board ever holds the whole one."""
+        given = self.asked, self.device, self.spec.point.precision, self.accumulate
+        if self.asked.parallel == "ddp":
+            return divide(self.whole_model(), *given)
+        bare, recipe = bare_model(self.ref, self.asked.attention, self.spec.seed, self.device)
+        return divide(self._ready(bare), *given, fill=lambda part: fill(part, recipe, say))
+
+    def _ready(self, model: nn.Module) -> nn.Module:
         if self.workload.checkpointing:
             enable = getattr(model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
             (enable or model.gradient_checkpointing_enable)()
-        return model
+        return model.train()
 
     def all_batches(self) -> Batches:
         """The batches of all ranks together, from their beginning."""

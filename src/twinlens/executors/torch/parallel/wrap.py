@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,21 +61,31 @@ class Divided:
 
 
 def divide(
-    model: nn.Module, options: ParallelOptions, device: torch.device, precision: str, microbatches: int
+    model: nn.Module,
+    options: ParallelOptions,
+    device: torch.device,
+    precision: str,
+    microbatches: int,
+    fill: Callable[[nn.Module], None] = lambda part: None,
 ) -> Divided:
-    """Raises BadInput (TL202) for a model that torch cannot divide so."""
+    """Raises BadInput (TL202) for a model that torch cannot divide so.
+
+    `fill`: gives what this rank has of a model without memory its weights; DDP takes a whole model that has them.
+    """
     mesh = mesh_of(options, device.type)
     if options.parallel == "pp":
-        pipeline = pipeline_of(model, options, device, precision, microbatches)
+        pipeline = pipeline_of(model, options, device, precision, microbatches, fill)
         return Divided(pipeline.model, pipeline.model, 0, pipeline=pipeline)
     if options.parallel == "ddp":
         return _ddp(model, options, device, mesh)
     if "tensor" in options.mesh:
         split_layers(model, mesh["tensor"])
     if options.parallel == "tp":
+        fill(model)
         keep_own_gradients(model)
         return Divided(model, model, 0)
     _shard(model, options, mesh, precision)
+    fill(model)
     return Divided(model, model, data_rank(mesh))
 
 
