@@ -59,8 +59,11 @@ def test_memory_follows_the_laws_of_zero_with_the_fp32_copy_that_deepspeed_keeps
         held = predicted_memory(spec(stage=stage))
         names = [f"predicted_{name}_bytes" for name in ("weights", "gradients", "optimizer", "master")]
         assert tuple((held[name].value or 0) / parameters if name in held else 0 for name in names) == law, stage
-    assert degrees_of(spec(stage=0)) == Degrees(data=2, microbatch=4)
-    assert degrees_of(spec(stage=3, ranks=4)) == Degrees(data=4, zero=3, keeps_master=True, microbatch=2)
+    small = spec(stage=0)
+    assert degrees_of(small) == Degrees(data=2, microbatch=4, compared=small.model)
+    assert degrees_of(spec(stage=3, ranks=4)) == Degrees(
+        data=4, zero=3, keeps_master=True, microbatch=2, builds_whole=True, compared=small.model
+    )
 
 
 def test_buffers_are_as_large_as_asked_and_nothing_is_left_at_500_million_elements() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from twinlens.executors.server_words import ServerWords
 from twinlens.spec.frozen import tags
+from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.shape import ModelShape
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec
@@ -61,6 +62,10 @@ class Degrees:
     stages_each: int = 1
     keeps_master: bool = False
     """The optimizer updates an fp32 copy of its own, also where the weights are fp32."""
+    builds_whole: bool = False
+    """Each process has all weights in fp32 on its device before it keeps its part of them."""
+    compared: AnyModel | None = None
+    """The model that one process holds beside its share while losses are compared; None: there is none."""
 
     @property
     def ranks(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from twinlens.executors.registry import executor
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
-from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.theory.memory import Checkpointing, layout_of
@@ -74,12 +74,15 @@ def _of_adapter(tune: Tuned | None) -> Estimates:
     return {f"predicted_{name}": Estimate(float(size), BYTES, method, "modelled") for name, size in sizes.items()}
 
 
-def memory_of_rank(spec: RunSpec, microbatches: int | None = None) -> ShardedMemory | None:
+def memory_of_rank(
+    spec: RunSpec, microbatches: int | None = None, of: ModelShape | None = None
+) -> ShardedMemory | None:
     """None for an executor that divides nothing, and for a model whose division theory does not know.
 
-    `microbatches` of a step, of which a pipeline keeps some at once; None: as many as there are.
+    `of`: another model that is divided as this one. `microbatches` of a step, of which a pipeline keeps some at once;
+    None: as many as there are.
     """
-    divide, shape, workload = executor(spec.executor.kind).degrees, spec.model.shape, spec.workload
+    divide, shape, workload = executor(spec.executor.kind).degrees, of or spec.model.shape, spec.workload
     if divide is None or not isinstance(shape, DecoderShape) or not isinstance(workload, TrainingWorkload):
         return None
     degrees = divide(spec)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import psutil
 
 from twinlens.errors import BadInput
+from twinlens.executors.capabilities import Degrees
 from twinlens.executors.registry import capabilities, executor, launches
 from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.predicted_memory import memory_of_rank
@@ -22,6 +23,7 @@ from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.nvml import open_gpus
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
 from twinlens.theory.parameter import parameters
+from twinlens.theory.sharding import ShardedMemory
 from twinlens.theory.tuned import tuned
 from twinlens.units import BYTES, show
 
@@ -75,16 +77,49 @@ def _modelled(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
 
 
 def _of_ranks(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, str] | None:
-    """All processes of parallel training, if they share this machine's memory; of several GPUs, the fullest one."""
+    """All processes of parallel training, if they share this machine's memory; of several GPUs, the fullest one, which
+    is that of rank 0."""
     held, divide = memory_of_rank(spec), executor(spec.executor.kind).degrees
     if held is None or divide is None:
         return None
-    ranks = 1 if uses_gpu(spec.device) else divide(spec).ranks
-    # While losses are compared with one process, rank 0 holds the whole model beside its share.
-    whole = layout_of(spec.precision).total * parameters(shape).total
-    total = float(ranks * (held.total_bytes + _SLACK_BYTES) + whole)
-    words = f"{ranks} × {show(float(held.total_bytes), BYTES)}" if ranks > 1 else show(float(held.total_bytes), BYTES)
-    return total, f"training {ref.name}: {words} by rank and {show(whole, BYTES)} to compare with one process"
+    degrees = divide(spec)
+    ranks = 1 if uses_gpu(spec.device) else degrees.ranks
+    each = _peak(held, degrees)
+    words = f"{ranks} × {show(each, BYTES)}" if ranks > 1 else show(each, BYTES)
+    total, said = ranks * (each + _SLACK_BYTES), f"{words} by rank"
+    if degrees.compared is not None:  # before the rows, when ranks hold their weights and neither gradients nor state
+        beside = _compared(spec, degrees, degrees.compared, ranks)
+        early = ranks * (float(held.weights_bytes) + _SLACK_BYTES) + beside
+        if early > total:
+            own = show(ranks * float(held.weights_bytes), BYTES)
+            total, said = early, f"{own} of weights and {show(beside, BYTES)} to compare with one process"
+    if degrees.builds_whole:
+        whole = ranks * (4.0 * parameters(shape).total + float(held.weights_bytes) + _SLACK_BYTES)
+        if whole > total:
+            total, said = whole, f"{show(whole, BYTES)} while each rank makes all weights before it keeps its part"
+    return total, f"training {ref.name}: {said}"
+
+
+def _peak(held: ShardedMemory, degrees: Degrees) -> float:
+    """Theory takes tensor parallelism with sequence parallelism, which none has here: norms and residuals are whole on
+    every rank, 10 of the 34 bytes of each token and width (arXiv 2205.05198, table 2), and so are scores."""
+    split = degrees.tensor
+    rest = float(held.total_bytes - held.activations_bytes - held.logits_bytes)
+    return rest + float(held.activations_bytes) * (10 * split + 24) / 34 + split * float(held.logits_bytes)
+
+
+def _compared(spec: RunSpec, degrees: Degrees, model: AnyModel, ranks: int) -> float:
+    """The model that one process trains by one rank's share of rows, and for a while another copy of each rank's
+    weights; of a twin also what each rank holds of it."""
+    assert isinstance(spec.workload, TrainingWorkload)
+    assert model.shape is not None
+    share = memory_of_rank(spec, of=model.shape)
+    assert share is not None
+    kept: Checkpointing = "full" if spec.workload.checkpointing else "none"
+    microbatch = degrees.microbatch or spec.workload.global_batch // degrees.data
+    whole = training_memory(model.shape, layout_of(spec.precision), microbatch, spec.workload.seq_len, kept)
+    twin = _peak(share, degrees) if model is not spec.model else 0.0
+    return float(whole.total_bytes) + ranks * (twin + float(share.weights_bytes))
 
 
 def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) -> None:

@@ -11,9 +11,14 @@ from twinlens.units import BYTES, SECONDS, show
 def _equal(finding: Finding) -> str:
     steps, worst, tolerance = numbers(finding, "steps", "worst", "tolerance")
     return (
-        f"Losses of the first {steps} steps are those of one process: {worst:.1e} apart at most, relatively; "
-        f"{tolerance:g} is allowed."
+        f"Losses of the first {steps} steps are those of one process{_of_twin(finding)}: {worst:.1e} apart at most, "
+        f"relatively; {tolerance:g} is allowed."
     )
+
+
+def _of_twin(finding: Finding) -> str:
+    few, many = finding.numbers.get("twin_layers"), finding.numbers.get("layers")
+    return "" if few is None else f", on a twin of the model with {few} of its {many} layers"
 
 
 def _differs(finding: Finding) -> str:
@@ -24,7 +29,7 @@ def _differs(finding: Finding) -> str:
         off.append(f"in {unknown} of them a loss is absent or not finite")
     gradient = "is absent or not finite" if norm is None else f"{norm:.1e} ({allowed:g})"
     off.append(f"the first gradient's norm {gradient}")
-    return f"The ranks do not train as one process does: over {steps} steps {' and '.join(off)}."
+    return f"The ranks do not train as one process does{_of_twin(finding)}: over {steps} steps {' and '.join(off)}."
 
 
 def _hidden(finding: Finding) -> str:

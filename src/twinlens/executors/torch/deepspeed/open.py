@@ -5,6 +5,7 @@ Needs deepspeed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from twinlens.executors.torch.deepspeed.options import ZeroOptions
 from twinlens.executors.torch.evidence.memory import forget_peak
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.fp32 import set_fp32
+from twinlens.executors.torch.parallel.compared import compared_model, twin_numbers, with_model
 from twinlens.executors.torch.parallel.one_process import alone
 from twinlens.executors.torch.parallel.place import rank_fields
 from twinlens.executors.torch.parallel.rank import Rank
@@ -25,8 +27,11 @@ from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import observed
+from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.units import BYTES
+
+Made = Callable[[AnyModel], tuple[RankTraining, ZeroEngine]]
 
 
 def open_zero(spec: RunSpec, rank: Rank, say: Say) -> tuple[RankTraining, dict[str, Any]]:
@@ -40,27 +45,37 @@ def open_zero(spec: RunSpec, rank: Rank, say: Say) -> tuple[RankTraining, dict[s
     # What the evidence asks of the options are those of one process.
     plain = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})})
 
-    def made() -> tuple[RankTraining, ZeroEngine]:
-        training = RankTraining(plain, asked, rank.device, divided_by(asked))
+    def made(model: AnyModel = spec.model) -> tuple[RankTraining, ZeroEngine]:
+        training = RankTraining(with_model(plain, model), asked, rank.device, divided_by(asked))
         assert isinstance(training.divided.engine, ZeroEngine)
         return training, training.divided.engine
 
+    compared = _compared(spec, asked, made, say) if asked.compared_steps else {}
     first, engine = made()
-    compared = {}
-    if asked.compared_steps:
-        say("comparing with one process")
-        before = alone(first, asked.compared_steps)
-        losses = [first.step()["loss"] for _ in range(asked.compared_steps)]
-        compared = {"alone": before, "together": {"losses": losses, "gradient_norm": engine.gradient_norm}}
     engine.watch()
     facts = _facts(first, engine, asked, backend, say)
-    first.batches.close()
-    engine.close()
+    _end(first, engine)
     del first, engine
     forget_peak(rank.device)
     training, _ = made()
     forget_peak(rank.device)  # last: building holds more than any row does
     return training, {"facts": facts.to_json(), "exchange": {}, "compared": compared, "backend": backend}
+
+
+def _compared(spec: RunSpec, asked: ZeroOptions, made: Made, say: Say) -> dict[str, Any]:
+    """Losses of one process beside those of an engine, of the run's own model or of its twin."""
+    model = compared_model(spec)
+    first, engine = made(model)
+    told: dict[str, Any] = {**twin_numbers(spec, model), "alone": alone(first, asked.compared_steps, say)}
+    losses = [first.step()["loss"] for _ in range(asked.compared_steps)]
+    told["together"] = {"losses": losses, "gradient_norm": engine.gradient_norm}
+    _end(first, engine)
+    return told
+
+
+def _end(training: RankTraining, engine: ZeroEngine) -> None:
+    training.batches.close()
+    engine.close()
 
 
 def _facts(training: RankTraining, engine: ZeroEngine, asked: ZeroOptions, backend: str, say: Say) -> Facts:

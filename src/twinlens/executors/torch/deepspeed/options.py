@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees, Option
 from twinlens.executors.options import refuse_outside, refuse_wrong_options
+from twinlens.executors.torch.parallel.compared import compared_model
 from twinlens.executors.torch.parallel.degrees import microbatch_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
@@ -107,6 +108,8 @@ def degrees_of(spec: RunSpec) -> Degrees:
         data=asked.ranks,
         zero=asked.stage,
         keeps_master=asked.stage > 0,
+        builds_whole=asked.stage == 3,
+        compared=compared_model(spec) if asked.compared_steps else None,
         microbatch=microbatch,
         microbatches=spec.workload.global_batch // (microbatch * asked.ranks),
     )

@@ -123,7 +123,8 @@ def _of_folder(recipe: Recipe) -> dict[int, dict[str, torch.Tensor]]:
 
 def _name(recipe: Recipe, module: nn.Module) -> str:
     root = recipe.drawn[-1].module  # the outermost is drawn last
-    return next(name for name, each in root.named_modules() if each is module)
+    name: str = next(name for name, each in root.named_modules() if each is module)
+    return name
 
 
 def _own(module: nn.Module) -> dict[str, torch.Tensor]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
+from twinlens.executors.torch.parallel.compared import compared_model
 from twinlens.executors.torch.parallel.options import SHARDED, ParallelOptions
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.study import RunSpec
@@ -36,6 +37,7 @@ def degrees_of(spec: RunSpec) -> Degrees:
         microbatch=microbatch,
         microbatches=spec.workload.global_batch // (microbatch * options.data),
         stages_each=stages_each(options),
+        compared=compared_model(spec, options.stages * stages_each(options)) if options.compared_steps else None,
     )
 
 

@@ -39,7 +39,7 @@ def against_one_process(ranks: Sequence[dict[str, Any]], precision: str) -> Find
         "gradient_tolerance": _GRADIENT_FACTOR * tolerance,
         "alone": alone["losses"],
         "together": together,
-    }
+    } | {name: compared[0][name] for name in ("twin_layers", "layers") if name in compared[0]}
     is_same_gradient = norm_off is not None and norm_off <= _GRADIENT_FACTOR * tolerance
     if losses.are_within(tolerance) and is_same_gradient:  # AdamW hides a gradient's scale
         return Finding("one-process-equal", "notes", "", numbers)

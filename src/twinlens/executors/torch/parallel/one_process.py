@@ -11,57 +11,109 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.profiled import profiled_step
 from twinlens.executors.torch.parallel.training import RankTraining
 
 
-def alone(training: RankTraining, steps: int) -> dict[str, Any]:
-    """Losses of the first steps of one process, and the norm of its first gradient; on rank 0, while others wait."""
+def alone(training: RankTraining, steps: int, say: Say) -> dict[str, Any]:
+    """Losses of the first steps of one process, and the norm of its first gradient; on rank 0.
+
+    It takes the rows of all ranks one rank's share at a time, as it has the memory of one. The others wait at each
+    share, so that nobody waits for long without a sign of life.
+    """
     told: dict[str, Any] = {}
-    if dist.get_rank() == 0:
-        model, batches = training.whole_model(), training.all_batches()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=training.workload.learning_rate, fused=True)
-        losses = []
-        for step in range(steps):
-            total = 0.0
-            for _ in range(training.accumulate):
-                loss = training.loss_of(model, *batches.next())
-                (loss / training.accumulate).backward()
-                total += float(loss.detach()) / training.accumulate
-            if step == 0:
-                told["gradient_norm"] = _norm(model)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            losses.append(total)
-        told["losses"] = losses
-        batches.close()
+    whole = _Whole(training) if dist.get_rank() == 0 else None
     dist.barrier()
+    losses = []
+    for step in range(steps):
+        for share in range(training.accumulate * training.asked.data):
+            say(f"comparing with one process: step {step + 1} of {steps}")
+            if whole is not None:
+                whole.take(share)
+            dist.barrier()
+        if whole is not None:
+            if step == 0:
+                told["gradient_norm"] = _norm(whole.model)
+            losses.append(whole.update())
+    if whole is not None:
+        whole.batches.close()
+        told["losses"] = losses
     return told
 
 
-def together(training: RankTraining, steps: int) -> dict[str, Any]:
-    """The same of all ranks: this rank's losses, and one step more under the profiler. Weights, optimizer and batches
-    are as before afterwards."""
+class _Whole:
+    """The whole model in one process, and its optimizer."""
+
+    def __init__(self, training: RankTraining) -> None:
+        self._training = training
+        self.model, self.batches = training.whole_model(), training.all_batches()
+        self._optimizer = torch.optim.AdamW(self.model.parameters(), lr=training.workload.learning_rate, fused=True)
+        self._shares: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._loss = 0.0
+
+    def take(self, share: int) -> None:
+        """One rank's rows of a global microbatch."""
+        training, parts = self._training, self._training.accumulate * self._training.asked.data
+        if share % training.asked.data == 0:
+            split = (part.split(training.microbatch) for part in self.batches.next())
+            self._shares = list(zip(*split, strict=True))
+        loss = training.loss_of(self.model, *self._shares[share % training.asked.data]) / parts
+        loss.backward()
+        self._loss += float(loss.detach())
+
+    def update(self) -> float:
+        """The optimizer's step; the loss that it was of."""
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+        loss, self._loss = self._loss, 0.0
+        return loss
+
+
+def together(training: RankTraining, steps: int, say: Say) -> dict[str, Any]:
+    """The same of all ranks: this rank's losses. Weights, optimizer and batches are as before afterwards."""
     told: dict[str, Any] = {}
     parameters = list(training.model.parameters())
     saved = [parameter.detach().clone() for parameter in parameters]
+    training.batches.close()
     training.batches = training.fresh_batches()
-    if (buckets := training.divided.buckets) is not None:
-        buckets.sent_bytes = 0
+    losses = []
     with _first_gradient(training, told):
-        losses = [training.step()["loss"] for _ in range(steps)]
-        told["losses"] = [loss for loss in losses if loss is not None]  # of a pipeline, the last rank alone has any
-    if buckets is not None:
-        told["exchanged_bytes"] = buckets.sent_bytes / steps
-        told["gradients_bytes"] = sum(each.nbytes for each in parameters if each.requires_grad)
-        told["microbatches"] = training.accumulate
-    told["profiled"] = profiled_step(training)
+        for step in range(steps):
+            say(f"comparing with one process: step {step + 1} of {steps} of all ranks")
+            losses.append(training.step()["loss"])
+    told["losses"] = [loss for loss in losses if loss is not None]  # of a pipeline, the last rank alone has any
     with torch.no_grad():
         for parameter, before in zip(parameters, saved, strict=True):
             parameter.copy_(before)
-    training.optimizer.state.clear()
-    training.batches = training.fresh_batches()
+    _begin_again(training)
     return told
+
+
+def looked_at(training: RankTraining) -> dict[str, Any]:
+    """What one step exchanges, and how long that is under way: at a learning rate of 0, so that no weight changes."""
+    told: dict[str, Any] = {}
+    buckets, groups = training.divided.buckets, training.optimizer.param_groups
+    rates = [group["lr"] for group in groups]
+    for group in groups:
+        group["lr"] = 0.0
+    if buckets is not None:
+        buckets.sent_bytes = 0
+    told["profiled"] = profiled_step(training)
+    for group, rate in zip(groups, rates, strict=True):
+        group["lr"] = rate
+    if buckets is not None:
+        told["exchanged_bytes"] = float(buckets.sent_bytes)
+        told["gradients_bytes"] = sum(each.nbytes for each in training.model.parameters() if each.requires_grad)
+        told["microbatches"] = training.accumulate
+    _begin_again(training)
+    return told
+
+
+def _begin_again(training: RankTraining) -> None:
+    training.optimizer.state.clear()
+    training.batches.close()
+    training.batches = training.fresh_batches()
 
 
 @contextmanager

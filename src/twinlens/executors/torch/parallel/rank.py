@@ -19,10 +19,11 @@ from twinlens.executors.torch.evidence.memory import device_memory, forget_peak,
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.fp32 import set_fp32
 from twinlens.executors.torch.parallel.collective import exchange_of, stamped, timed, timed_pair
+from twinlens.executors.torch.parallel.compared import compared_model, twin_numbers, with_model
 from twinlens.executors.torch.parallel.degrees import stages_each
 from twinlens.executors.torch.parallel.exchange import exchange_times
 from twinlens.executors.torch.parallel.exchange_facts import exchange_facts
-from twinlens.executors.torch.parallel.one_process import alone, together
+from twinlens.executors.torch.parallel.one_process import alone, looked_at, together
 from twinlens.executors.torch.parallel.options import SHARDED, ParallelOptions
 from twinlens.executors.torch.parallel.place import rank_fields
 from twinlens.executors.torch.parallel.rank_saves import RankSaves
@@ -126,17 +127,26 @@ class Rank:
         facts = replace(facts, executor=type(facts.executor)(fields), memory=memory)
         self._say("timing the exchange of gradients")
         exchanged = exchange_times(training, _TIMED_PAIRS)
-        compared = {}
-        if asked.compared_steps:
-            self._say("comparing with one process")
-            compared = {
-                "alone": alone(training, asked.compared_steps),
-                "together": together(training, asked.compared_steps),
-            }
+        compared = self._compared(training, asked, spec) if asked.compared_steps else {}
         forget_peak(self.device)  # last: the comparison holds more than any row does
         examined_s = time.monotonic() - begun_s
         return {"facts": facts.to_json(), "exchange": exchanged, "compared": compared, "backend": backend,
                 "examined_s": examined_s}  # fmt: skip
+
+    def _compared(self, training: RankTraining, asked: ParallelOptions, spec: RunSpec) -> dict[str, Any]:
+        """Losses of one process beside those of the ranks, and what a step of the run's own model exchanges."""
+        model = compared_model(spec, asked.stages * stages_each(asked))
+        told: dict[str, Any] = dict(twin_numbers(spec, model))
+        subject = training
+        if model is not spec.model:
+            subject = RankTraining(with_model(training.spec, model), asked, self.device, say=self._say)
+        told["alone"] = alone(subject, asked.compared_steps, self._say)
+        told["together"] = together(subject, asked.compared_steps, self._say)
+        if subject is not training:
+            subject.batches.close()
+        del subject
+        told["together"] |= looked_at(training)
+        return told
 
     def _open_again(self, spec: RunSpec) -> None:
         """After a restart: as before, without evidence."""
@@ -164,7 +174,8 @@ def _device(asked: AskedDevice) -> torch.device:
     chosen = choose_device(asked)
     if chosen.type != "cuda":
         return chosen
-    own = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    alone = asked.index if os.environ.get("WORLD_SIZE") == "1" else None  # several begin with the first
+    own = torch.device("cuda", int(os.environ["LOCAL_RANK"]) if alone is None else alone)
     torch.cuda.set_device(own)
     return own
 
