@@ -15,10 +15,11 @@ import pytest
 from material import quiet, spec_of, training
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.capabilities import Degrees
+from twinlens.executors.registry import capabilities
 from twinlens.executors.torch.deepspeed import extension
 from twinlens.executors.torch.deepspeed.config import config_of
 from twinlens.executors.torch.deepspeed.extension import built_in
-from twinlens.executors.torch.deepspeed.options import ZeroOptions, degrees_of
+from twinlens.executors.torch.deepspeed.options import KIND, ZeroOptions, degrees_of
 from twinlens.executors.torch.deepspeed.python import program_of
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
@@ -38,7 +39,7 @@ def spec(batch: int = 8, precision: str = "fp32", **options: Any) -> RunSpec:
         ({"stage": 0, "offload": "optimizer"}, "offloads it from stage 1 on"),
         ({"offload": "nvme"}, '"none" or "optimizer"'),
         ({"ranks": 3}, "3 ranks do not divide workload.global_batch 8"),
-        ({"bucket_mib": 0}, "executor.options.bucket_mib of torch-deepspeed is a number from 0.01 to 1e+06, not 0"),
+        ({"bucket_mib": -1}, "executor.options.bucket_mib of torch-deepspeed is a number from 0 to 1e+06, not -1"),
         ({"python": 3}, "executor.options.python is the path of a Python"),
         ({"zero": 2}, "no option 'zero'"),
         ({"precision": "fp16"}, "fp16"),
@@ -62,14 +63,25 @@ def test_memory_follows_the_laws_of_zero_with_the_fp32_copy_that_deepspeed_keeps
     small = spec(stage=0)
     assert degrees_of(small) == Degrees(data=2, microbatch=4, compared=small.model)
     assert degrees_of(spec(stage=3, ranks=4)) == Degrees(
-        data=4, zero=3, keeps_master=True, microbatch=2, builds_whole=True, compared=small.model
+        data=4, zero=3, keeps_master=True, microbatch=2, builds_whole=True, buffers_bytes=2e9, compared=small.model
     )
 
 
-def test_buffers_are_as_large_as_asked_and_nothing_is_left_at_500_million_elements() -> None:
-    config = config_of(ZeroOptions(stage=3, bucket_mib=1.0, offload="optimizer"), "bf16", 2, 3)
+def test_what_nobody_asked_for_is_as_deepspeed_has_it_and_the_rest_is_named() -> None:
+    """Below 16.8 million live elements ZeRO 3 prefetches nothing of a larger layer: nobody is handicapped unasked."""
+    plain = config_of(ZeroOptions(stage=3), "bf16", 2, 3)
+    assert plain["zero_optimization"] == {"stage": 3}
+    told = " ".join(capabilities(KIND).unasked)
+    run = {"zero_optimization", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "steps_per_print"}
+    assert all(name in told for name in plain.keys() - run)
+
+
+def test_buckets_are_as_large_as_asked_and_live_parameters_stay_deepspeeds() -> None:
+    asked = ZeroOptions(stage=3, bucket_mib=1.0, whole_below=0, offload="optimizer")
+    config = config_of(asked, "bf16", 2, 3)
     zero = config["zero_optimization"]
-    assert {size for name, size in zero.items() if name.endswith(("bucket_size", "parameters", "distance"))} == {2**18}
+    assert {size for name, size in zero.items() if name.endswith("bucket_size")} == {2**18}
+    assert not any(name in zero for name in ("stage3_max_live_parameters", "stage3_max_reuse_distance"))
     assert zero["stage3_param_persistence_threshold"] == 0, "else every parameter of a small model stays whole"
     assert zero["offload_optimizer"] == {"device": "cpu"}
     assert config["torch_autocast"] == {"enabled": True, "dtype": "bfloat16"}, "weights stay fp32, as bf16 means here"

@@ -39,7 +39,7 @@ UNCOUNTED = {
 
 
 def spec(precision: str, **options: Any) -> RunSpec:
-    options |= {"python": str(HOSTS), "bucket_mib": 0.25}
+    options |= {"python": str(HOSTS), "bucket_mib": 0.25, "whole_below": 0}
     point = {"microbatch": 2, "precision": precision}
     return spec_of(training(KIND, options=options, executor={"device": "cpu"}, global_batch=8, seq_len=64, point=point))
 

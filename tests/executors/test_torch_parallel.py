@@ -28,6 +28,7 @@ from twinlens.executors.torch.parallel.findings import (
     hidden_share,
 )
 from twinlens.executors.torch.parallel.folder import owned_folder
+from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
 from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
@@ -41,6 +42,7 @@ from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.finding import Finding
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.reporting.wording.finding import sentence_of
+from twinlens.spec.asked_device import asked_device
 from twinlens.spec.study import RunSpec
 from twinlens.stats.finding.pipeline import bubble
 
@@ -213,6 +215,11 @@ def test_a_loss_that_is_no_number_is_never_equal_and_the_sentence_says_so(
         ({"parallel": "pp", "schedule": "interleaved"}, "4 stages do not divide the model's 2 layers"),
         ({"parallel": "pp", "microbatch": 8}, "1 microbatches do not fill 2 stages of a pipeline"),
         ({"parallel": "pp", "microbatch": 3, "batch": 9, "schedule": "interleaved"}, "2 ranks do not divide 3 microb"),
+        (
+            {"parallel": "pp", "ranks": 4, "tensor": 2},
+            'take "hsdp" (replicate × shard × tensor) or "pp" alone, or read',
+        ),
+        ({"parallel": "pp", "ranks": 4, "replicate": 4}, "a pipeline of split or copied stages is not measured here"),
         ({"rank": 2}, "no option 'rank'"),
         ({"on": "ray://head"}, "ranks run here or on Ray: ray://HOST:PORT or ray://local, not 'ray://head'"),
     ],
@@ -221,6 +228,20 @@ def test_a_world_that_divides_nothing_is_refused_before_anything_starts(asked: d
     with pytest.raises(BadInput) as refused:
         refuse_what_cannot_run(spec(**asked))
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["torch-parallel", "torch-deepspeed"])
+def test_what_ranks_do_not_train_is_refused_with_what_to_take_instead(kind: str) -> None:
+    with pytest.raises(BadInput, match="take bf16, or one process of torch"):
+        refuse_what_cannot_run(spec_of(training(kind, point={"precision": "fp16"})))
+    with pytest.raises(BadInput, match=r"workload\.method is 'lora'; take executor\.kind = \"torch\""):
+        refuse_what_cannot_run(spec_of(training(kind, method="lora", adapter={"r": 4})))
+
+
+def test_one_gpu_that_is_named_is_not_taken_for_the_first_of_several() -> None:
+    with pytest.raises(BadInput, match=r"4 ranks need a GPU each, and executor.device names one \(cuda:4\)") as named:
+        refuse_too_few_gpus(asked_device("cuda:4"), 4)
+    assert named.value.code == "TL208"
 
 
 def test_degrees_and_the_memory_that_theory_predicts_for_a_rank() -> None:

@@ -134,6 +134,16 @@ def test_two_ranks_train_as_one_process_does_and_hold_what_theory_says(
         )
 
 
+def test_ranks_listen_to_nobody_but_this_machine(ranks: Ranks) -> None:
+    """torchrun's store over TCP listens to every interface, and asks nobody who it is."""
+    assert ranks.ask({"order": "join", "device": "cpu", "patience_s": 180.0}, "joining") == ["gloo"] * 2
+    first = psutil.Process(*ranks.first_pids)
+    world = [first, *first.children(recursive=True)]
+    heard = [each.laddr.ip for process in world for each in process.net_connections() if each.status == "LISTEN"]
+    assert len(world) > 2
+    assert set(heard) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
 @pytest.mark.parametrize("parallel", ["ddp", "pp"])
 def test_a_rank_that_stands_still_is_named_in_time_and_nothing_of_it_is_left(
     parallel: str, request: pytest.FixtureRequest
@@ -195,7 +205,9 @@ def test_a_rank_that_is_slow_in_every_exchange_is_named() -> None:
             told = world.ask(order | {"ranks": pair}, "timing pairs")
             pairs[pair] = [max(each) for each in zip(*(told[rank] for rank in pair), strict=True)]
         for kind in KINDS:
-            told = world.ask({"order": "collective", "kind": kind, "size_bytes": 4096, "repeats": 3}, "timing")
+            told = world.ask(
+                {"order": "collective", "kind": kind, "size_bytes": 4096, "repeats": 3, "together": 1}, "timing"
+            )
             assert [len(seconds) for seconds in told] == [3, 3, 3], kind
     finally:
         world.close()

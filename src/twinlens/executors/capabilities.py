@@ -64,6 +64,8 @@ class Degrees:
     """The optimizer updates an fp32 copy of its own, also where the weights are fp32."""
     builds_whole: bool = False
     """Each process has all weights in fp32 on its device before it keeps its part of them."""
+    buffers_bytes: float = 0.0
+    """Buffers of fixed size that each process has for its exchanges."""
     compared: AnyModel | None = None
     """The model that one process holds beside its share while losses are compared; None: there is none."""
 

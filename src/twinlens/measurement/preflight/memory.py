@@ -84,7 +84,7 @@ def _of_ranks(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
         return None
     degrees = divide(spec)
     ranks = 1 if uses_gpu(spec.device) else degrees.ranks
-    each = _peak(held, degrees)
+    each = _peak(held, degrees) + degrees.buffers_bytes
     words = f"{ranks} × {show(each, BYTES)}" if ranks > 1 else show(each, BYTES)
     total, said = ranks * (each + _SLACK_BYTES), f"{words} by rank"
     if degrees.compared is not None:  # before the rows, when ranks hold their weights and neither gradients nor state

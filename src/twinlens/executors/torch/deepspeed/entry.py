@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import Capabilities, Executor
-from twinlens.executors.torch.deepspeed.options import OPTIONS, PRECISIONS, degrees_of
+from twinlens.executors.torch.deepspeed.options import OPTIONS, PRECISIONS, UNASKED, degrees_of
 from twinlens.executors.torch.deepspeed.python import INSTALL
+from twinlens.executors.torch.parallel.options import WHY_NOT
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
@@ -31,13 +32,14 @@ EXECUTOR = Executor(
     Capabilities(
         families=("decoder",),
         precisions=PRECISIONS,
+        why_not=WHY_NOT,
         settings=("device", "threads"),
         options=OPTIONS,
         computes_with="torch",
         packages=("deepspeed",),
         install=INSTALL,
         is_sized_by_theory=True,
-        unasked=("reduce_bucket_size", "allgather_bucket_size", "stage3_param_persistence_threshold"),
+        unasked=UNASKED,
     ),
     trainer=_trainer,
     degrees=degrees_of,

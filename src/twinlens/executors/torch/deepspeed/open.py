@@ -99,7 +99,8 @@ def _facts(training: RankTraining, engine: ZeroEngine, asked: ZeroOptions, backe
 
 
 def _strategy(engine: ZeroEngine, asked: ZeroOptions, backend: str) -> str:
-    parts = [f"ZeRO {engine.stage()}", f"buckets of {asked.bucket_mib:g} MiB"]
+    sized = f"buckets of {asked.bucket_mib:g} MiB" if asked.bucket_mib else "DeepSpeed's own buckets"
+    parts = [f"ZeRO {engine.stage()}", sized]
     if engine.is_offloaded():
         parts.insert(1, "optimizer in the host's memory")
     if engine.stage() == 3 and asked.whole_below:

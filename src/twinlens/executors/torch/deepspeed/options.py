@@ -29,16 +29,15 @@ OPTIONS = {
     ),
     "ranks": Option(2, description="Processes that train together, one per GPU or share of a processor."),
     "bucket_mib": Option(
-        25.0,
+        0.0,
         tunes=True,
-        description="MiB of each buffer of DeepSpeed: its reduce, allgather and prefetch buckets. Its own default is "
-        "500 million elements, which stage 3 allocates at once.",
+        description="MiB of each of DeepSpeed's reduce, allgather and prefetch buckets; 0: its own, which are 500 "
+        "million elements (50 million to prefetch), and which stage 3 allocates at once.",
     ),
     "whole_below": Option(
-        0,
+        100_000,
         tunes=True,
-        description="Elements below which stage 3 leaves a parameter whole on every rank; DeepSpeed's own default is "
-        "100,000.",
+        description="Elements below which stage 3 leaves a parameter whole on every rank, as DeepSpeed does; 0: none.",
     ),
     "attention": Option(
         "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
@@ -51,6 +50,17 @@ OPTIONS = {
 }
 
 
+_OWN_BUCKET_BYTES = 5e8 * 4
+"""DeepSpeed's own reduce bucket, of fp32 gradients."""
+UNASKED = (
+    "gradient_clipping 0",
+    "zero_allow_untested_optimizer",
+    "zero_force_ds_cpu_optimizer false",
+    "torch_autocast as the precision says",
+)
+"""What `config_of` sets although nobody asked for it: no clipping (DeepSpeed clips to a norm of 1), torch's AdamW."""
+
+
 @dataclass(frozen=True, slots=True)
 class ZeroOptions:
     """The options of a spec, checked; `OPTIONS` says what each means."""
@@ -58,8 +68,8 @@ class ZeroOptions:
     stage: Literal[0, 1, 2, 3] = 2
     offload: Literal["none", "optimizer"] = "none"
     ranks: int = 2
-    bucket_mib: float = 25.0
-    whole_below: int = 0
+    bucket_mib: float = 0.0
+    whole_below: int = 100_000
     attention: Literal["sdpa", "eager"] = "sdpa"
     python: str = ""
     compared_steps: int = 3
@@ -75,7 +85,7 @@ class ZeroOptions:
         limits = {
             "stage": (0, 3),
             "ranks": (1, 1024),
-            "bucket_mib": (0.01, 1e6),
+            "bucket_mib": (0, 1e6),
             "whole_below": (0, 1e12),
             "compared_steps": (0, 100),
             "patience_s": (1, 86400),
@@ -109,6 +119,7 @@ def degrees_of(spec: RunSpec) -> Degrees:
         zero=asked.stage,
         keeps_master=asked.stage > 0,
         builds_whole=asked.stage == 3,
+        buffers_bytes=(asked.bucket_mib * 2**20 or _OWN_BUCKET_BYTES) if asked.stage else 0.0,
         compared=compared_model(spec) if asked.compared_steps else None,
         microbatch=microbatch,
         microbatches=spec.workload.global_batch // (microbatch * asked.ranks),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twinlens.executors.capabilities import Capabilities, Executor
 from twinlens.executors.torch.options import LEAST_GPU
 from twinlens.executors.torch.parallel.degrees import degrees_of
-from twinlens.executors.torch.parallel.options import OPTIONS, PRECISIONS
+from twinlens.executors.torch.parallel.options import OPTIONS, PRECISIONS, WHY_NOT
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.collective import Collectives
@@ -30,6 +30,7 @@ EXECUTOR = Executor(
     Capabilities(
         families=("decoder",),
         precisions=PRECISIONS,
+        why_not=WHY_NOT,
         least_gpu=LEAST_GPU,
         settings=("device", "threads"),
         options=OPTIONS,

@@ -16,14 +16,13 @@ def usual_ranks(asked: AskedDevice) -> int:
 def refuse_too_few_gpus(asked: AskedDevice, ranks: int) -> None:
     """Raises BadInput (TL208) where ranks would have to share a GPU or one GPU is named for several, and for a device
     that is not here."""
-    gpus = _gpus(asked)
     if ranks > 1 and asked.index is not None:
         raise BadInput(
             f"{ranks} ranks need a GPU each, and executor.device names one (cuda:{asked.index}); set it to cuda, and "
             "CUDA_VISIBLE_DEVICES to those that they may use",
             code="TL208",
         )
-    if 0 < gpus < ranks:
+    if 0 < (gpus := _gpus(asked)) < ranks:
         raise BadInput(
             f"{ranks} ranks need a GPU each, and torch sees {gpus}; set fewer ranks, or the device to cpu", code="TL208"
         )

@@ -13,6 +13,10 @@ from twinlens.executors.ray_connection import is_cluster
 
 KIND = "torch-parallel"
 PRECISIONS = ("fp32", "tf32", "bf16")
+WHY_NOT = {
+    "fp16": "ranks scale no loss here; take bf16, or one process of torch",
+    "fp8": "ranks have no fp8 products here; take bf16, or one process of torch",
+}
 SHARDED = ("fsdp2", "hsdp")
 OPTIONS = {
     "parallel": Option(
@@ -146,6 +150,12 @@ def _refuse_without_effect(asked: ParallelOptions, options: Mapping[str, Any]) -
         if options.get(name, OPTIONS[name].default) != OPTIONS[name].default and asked.parallel not in ways:
             words = " and ".join(f'"{way}"' for way in ways)
             instead = "leave it out"
+            if name in ("tensor", "replicate") and asked.parallel == "pp":
+                instead = (
+                    'a pipeline of split or copied stages is not measured here; take "hsdp" (replicate × shard × '
+                    'tensor) or "pp" alone, or read the log of Megatron-LM or torchtitan (executor.kind = '
+                    '"trainer-log")'
+                )
             if name == "tensor" and asked.parallel == "ddp":
                 instead = 'take "hsdp" with executor.options.replicate, which copies a split model, too'
             raise BadInput(

@@ -60,10 +60,12 @@ class Torchrun:
         environment |= program.environment
         if sys.platform == "linux":  # all ranks are on this machine: a name that resolves elsewhere must not matter
             environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        command = [program.python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
+        # Stores are files of a folder that is ours: one over TCP listens to every interface, and asks nobody who it is.
+        environment |= {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "TWINLENS_STORE": str(folder / "store")}
+        command = [program.python, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", str(count)]
+        command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", str(folder / "rendezvous"), "--rdzv-id", folder.name]
+        command += ["--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1"]
         command += ["--log-dir", str(folder), "--redirects", "3", "--max-restarts", str(program.restarts)]
-        if program.restarts:  # else torch keeps one store for all attempts, with the addresses of ranks that are dead
-            environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         command += ["-m", program.module]
         self._process = Process(command, environment, folder / "torchrun.log", grace_s=2.0)
 

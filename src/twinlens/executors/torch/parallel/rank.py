@@ -98,7 +98,8 @@ class Rank:
         torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         backend = "nccl" if device.type == "cuda" else "gloo"
         if not dist.is_initialized():  # the run itself notices first that one hangs, and says which
-            dist.init_process_group(backend, timeout=datetime.timedelta(seconds=2 * patience_s))
+            timeout = datetime.timedelta(seconds=2 * patience_s)
+            dist.init_process_group(backend, timeout=timeout, **_store())
         return backend
 
     def _open_exchange(self, kind: str, size_bytes: int) -> dict[str, Any]:
@@ -167,6 +168,15 @@ class Rank:
         if spec.workload.checkpoint is not None:
             self._saves = RankSaves(training, spec.workload.checkpoint.mode)
         return training, asked, backend
+
+
+def _store() -> dict[str, Any]:
+    """Where the ranks of one attempt find one another: in a file of this machine, or as Ray has told them."""
+    if (file := os.environ.get("TWINLENS_STORE")) is None:
+        return {}
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    own = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
+    return {"init_method": f"file://{file}-{attempt}"} | own
 
 
 def _device(asked: AskedDevice) -> torch.device:

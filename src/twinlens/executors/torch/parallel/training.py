@@ -55,7 +55,7 @@ class RankTraining:
         self.optimizer: torch.optim.Optimizer = (
             self.divided.engine.optimizer
             if self.divided.engine is not None
-            else torch.optim.AdamW(self.model.parameters(), lr=self.workload.learning_rate, **_kernels(self.model))
+            else torch.optim.AdamW(_alike(self.model), lr=self.workload.learning_rate, fused=True)
         )
         self.batches = self.fresh_batches()
 
@@ -211,7 +211,9 @@ class RankTraining:
         return half
 
 
-def _kernels(model: nn.Module) -> dict[str, bool]:
-    """Norms of a tensor-parallel model are plain tensors beside divided ones, which no kernel takes together."""
-    kinds = {(type(each), getattr(each, "device_mesh", None)) for each in model.parameters()}
-    return {"fused": True} if len(kinds) == 1 else {"foreach": False, "fused": False}
+def _alike(model: nn.Module) -> list[dict[str, Any]]:
+    """Parameters in groups that one kernel takes: those of tensor parallelism are plain ones beside divided ones."""
+    groups: dict[Any, list[nn.Parameter]] = {}
+    for each in model.parameters():
+        groups.setdefault((type(each), getattr(each, "device_mesh", None)), []).append(each)
+    return [{"params": alike} for alike in groups.values()]
