@@ -6,7 +6,8 @@ import pytest
 
 from twinlens.spec.model.any_model import any_model
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.model.twin import shrunken
+from twinlens.spec.model.twin import shrunken, weights_of_products
+from twinlens.theory.parameter import parameters
 
 
 @pytest.mark.parametrize(
@@ -35,3 +36,10 @@ def test_a_twin_has_each_kind_of_layer_once_at_least(name: str, multiple: int, l
 def test_a_model_of_as_few_layers_is_its_own_twin() -> None:
     assert shrunken(any_model("tiny")) is None
     assert shrunken(any_model("llama-3.1-8b"), 32) is None
+
+
+@pytest.mark.parametrize("name", ["tiny", "demo-134m", "llama-3.2-1b", "llama-3.1-8b", "mixtral-8x7b", "gpt-oss-20b"])
+def test_what_decides_is_near_the_count_of_theory(name: str) -> None:
+    shape = any_model(name).shape
+    assert isinstance(shape, DecoderShape)
+    assert weights_of_products(shape) == pytest.approx(parameters(shape).total, rel=0.05)

@@ -32,6 +32,16 @@ def shrunken(model: AnyModel, multiple: int = 1) -> AnyModel | None:
     return model.model_copy(update={"config": config, "shape": less, "folder": None})
 
 
+def weights_of_products(shape: DecoderShape) -> int:
+    """Weights of tables and products, to decide by; norms, biases and latent attention are left out, which theory
+    counts."""
+    attention = 2 * (shape.heads + shape.kv_heads) * shape.head_dim * shape.hidden
+    many = shape.experts.count if shape.experts else 1
+    width = (shape.experts.intermediate if shape.experts else None) or shape.intermediate
+    fed = (3 if shape.gated_mlp else 2) * shape.hidden * width * many
+    return shape.layers * (attention + fed) + (1 if shape.tied_embeddings else 2) * shape.vocab * shape.hidden
+
+
 def _first_of_every_kind(config: dict[str, Any], shape: DecoderShape) -> int:
     """Layers until each kind was there: windowed and whole attention, and experts after dense ones."""
     kinds: Any = config.get("layer_types")

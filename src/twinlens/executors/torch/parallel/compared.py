@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.model.twin import shrunken
+from twinlens.spec.model.twin import shrunken, weights_of_products
 from twinlens.spec.study import RunSpec
-from twinlens.theory.parameter import parameters
 
 _STATE_BYTES = 16
 """Of a parameter in fp32 with its gradient and two moments."""
@@ -18,7 +17,7 @@ def compared_model(spec: RunSpec, stages: int = 1) -> AnyModel:
     model = spec.model
     if not isinstance(model.shape, DecoderShape):
         return model
-    if _STATE_BYTES * parameters(model.shape).total <= _MOST_WHOLE_BYTES:
+    if _STATE_BYTES * weights_of_products(model.shape) <= _MOST_WHOLE_BYTES:
         return model
     return shrunken(model, stages) or model
 
