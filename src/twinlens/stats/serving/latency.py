@@ -22,9 +22,9 @@ from twinlens.stats.serving.overload import released_ns
 MOST_MERGED = 0.001
 # Up to one answer in a hundred may have come at one moment: a p99 looks at as many.
 MOST_AT_ONCE = 0.01
-# What follows the first chunk came with it if it took less than a hundredth of the wait for that chunk, and less time a
-# token than any model decodes in: the packets of one long write lie some microseconds apart.
-_BESIDE_WAIT, _LEAST_TOKEN_NS = 0.01, 30_000
+# What follows the first chunk came with it if it took less than a hundredth of the wait for that chunk, and each token
+# less than a hundred-thousandth (after 20 s in a queue, 0.2 ms): the packets of one long write lie microseconds apart.
+_BESIDE_WAIT, _TOKEN_BESIDE_WAIT = 0.01, 1e-5
 _CHUNKS_AT_ONCE = 1 << 17
 _MOST_GAPS = 1 << 20  # a million gaps show any p99; above that whole requests are taken at even steps
 
@@ -98,7 +98,8 @@ def _came_at_once(requests: Requests) -> np.ndarray:
     """Which answers of several tokens came at one moment. Shape (all rows,)."""
     tokens, first_ns = requests.output_tokens, requests.first_chunk_ns()
     rest_ns = requests.last_chunk_ns() - first_ns
-    near = (rest_ns <= _BESIDE_WAIT * (first_ns - requests.sent_ns)) & (rest_ns < _LEAST_TOKEN_NS * (tokens - 1))
+    wait_ns = first_ns - requests.sent_ns
+    near = (rest_ns <= _BESIDE_WAIT * wait_ns) & (rest_ns < _TOKEN_BESIDE_WAIT * wait_ns * (tokens - 1))
     return np.asarray(requests.ok & (tokens > 1) & ((rest_ns == 0) | near))
 
 
