@@ -66,7 +66,8 @@ def whole_facts(spec: RunSpec, said: Facts, machine: dict[str, Fact], ref: AnyMo
     record = ExecutorRecord(machine | facts_of_model(ref) | _asked(spec) | said_by_tool()).merged(said.executor)
     board = {k: f for k, f in machine.items() if k.startswith("accelerator.") and f.value is not None}
     record = record.merged(board)
-    sheet = datasheet_of(record.value("accelerator.product"), spec.precision)
+    boards = record.value("accelerator.count")
+    sheet = datasheet_of(record.value("accelerator.product"), spec.precision, boards if isinstance(boards, int) else 1)
     return replace(said, executor=record, work=_work(spec, ref, even) | said.work, ceilings=sheet)
 
 

@@ -45,6 +45,29 @@ def device_of(model: nn.Module) -> torch.device:
     return torch.device("cpu") if first is None else first.device
 
 
+def boards_of(model: nn.Module) -> tuple[torch.device, ...]:
+    """The GPUs that its parameters and buffers lie on, in torch's order; none for a model on the processor."""
+    held = {tensor.device for tensors in (model.parameters(), model.buffers()) for tensor in tensors}
+    return tuple(sorted((device for device in held if device.type == "cuda"), key=lambda device: device.index or 0))
+
+
+def board_facts(model: nn.Module) -> dict[str, Fact]:
+    """Identity of the board that a model is on; of several, their number and all of their names."""
+    boards = boards_of(model)
+    if len(boards) < 2:
+        return device_facts(boards[0]) if boards else {}
+    each = [device_facts(board) for board in boards]
+    products = {str(facts["accelerator.product"].value) for facts in each}
+    uuids = [uuid for facts in each for uuid in facts["accelerator.uuid"].value]
+    several = {
+        "accelerator.count": observed(len(boards), "devices of the model's parameters"),
+        "accelerator.uuid": observed(uuids, "devices of the model's parameters"),
+    }
+    if len(products) > 1:
+        several["accelerator.product"] = unknown("the model's boards differ")
+    return each[0] | several
+
+
 def parameter_count(model: nn.Module) -> int:
     """Parameters of a model, tied ones once."""
     return sum(map(elements_of, model.parameters()))
@@ -68,7 +91,7 @@ def torch_facts(seen: Seen, said: str | None, kernels: Sequence[Kernel], missing
     if regime != AS_FOUND:
         asked = regime.classes("training") | {"compute": regime.compute}
         checks = check_precision(asked, resident, kernels, str(seen.device))
-    fields = framework_facts() | device_facts(seen.device) | _loop(seen) | _compiler(seen)
+    fields = framework_facts() | board_facts(seen.model) | _loop(seen) | _compiler(seen)
     fields["kernels.selected"] = observed(longest(kernels), "torch.profiler") if kernels else unknown(missing)
     fields |= {
         "model.parameters": observed(parameter_count(seen.model), _SOURCE),

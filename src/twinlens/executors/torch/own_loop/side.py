@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,10 +13,11 @@ from twinlens.errors import BadInput
 from twinlens.executors.own_loop.step_log import StepLog
 from twinlens.executors.torch.evidence.work import ceilings_of_run
 from twinlens.executors.torch.model.build import linear_shapes
-from twinlens.executors.torch.own_loop.evidence import Seen, device_of, parameter_count, torch_facts
+from twinlens.executors.torch.own_loop.evidence import Seen, boards_of, device_of, parameter_count, torch_facts
 from twinlens.executors.torch.own_loop.hooks import Guard, ModelHooks, OptimizerHooks, innermost
 from twinlens.executors.torch.own_loop.kernels import EarlyKernels
 from twinlens.executors.torch.own_loop.stream import moments_of
+from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.spec.precision import Precision
 from twinlens.spec.study import RunSpec
@@ -58,9 +60,8 @@ class TorchSide:
     @property
     def gpus(self) -> tuple[str, ...] | None:
         """UUIDs of the GPUs that the model is on; None on a processor."""
-        if self.device.type != "cuda":
-            return None
-        return (f"GPU-{torch.cuda.get_device_properties(self.device).uuid}",)
+        boards = boards_of(self._core)
+        return tuple(f"GPU-{torch.cuda.get_device_properties(board).uuid}" for board in boards) or None
 
     @property
     def is_seen(self) -> bool:
@@ -104,9 +105,14 @@ class TorchSide:
         self.pass_ended()
 
     def ceilings(self, spec: RunSpec, regime: Precision, rows: int) -> Estimates:
-        """Rates of this device in this precision, at the model's own shapes for so many rows of activations."""
+        """Rates of this device in this precision, at the model's own shapes for so many rows of activations.
+
+        Of a model on several boards, as many times those of the first.
+        """
         shapes = [(rows, out, width) for out, width in linear_shapes(self._core)]
-        return ceilings_of_run(spec, self.device, regime, [], shapes, None)
+        found = ceilings_of_run(spec, self.device, regime, [], shapes, None)
+        count = len(boards_of(self._core))
+        return found if count < 2 else {name: _times(each, count) for name, each in found.items()}
 
     def facts(self, said: str | None, passes: int) -> tuple[Precision, Facts]:
         """The precision that was found or said, and all that torch says now."""
@@ -130,3 +136,9 @@ def rank_and_ranks() -> tuple[int, int]:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return int(torch.distributed.get_rank()), int(torch.distributed.get_world_size())
     return 0, 1
+
+
+def _times(one: Estimate, boards: int) -> Estimate:
+    """A rate of so many boards like the one that was measured."""
+    ends = {name: None if (end := getattr(one, name)) is None else boards * end for name in ("value", "low", "high")}
+    return replace(one, **ends, method=f"{boards} boards × {one.method}")  # type: ignore[arg-type]
