@@ -78,10 +78,11 @@ class Law:
             return Gap(self.quantity, tuple(lacks)) if known else None
         if self.unit == "share":
             part_of_whole(claimed)
-        cases = tuple(self._cases(parts))[:_MOST_CASES]
-        also = tuple(
-            self._cases({name: replace(part, readings=part.also or part.readings) for name, part in parts.items()})
-        )
+        prices = (*view.claim.all("price_hour"), *view.claim.all("power"))
+        of_each = any(each.per == "device" or "GPU" in each.text for each in prices)
+        cases = tuple(self._cases(parts, of_each))[:_MOST_CASES]
+        wider = {name: replace(part, readings=part.also or part.readings) for name, part in parts.items()}
+        also = tuple(self._cases(wider, of_each))
         rare = also[:_MOST_CASES] if any(part.also for part in parts.values()) else ()
         missing = (*(part.missing for part in parts.values() if part.missing), *self.missing)
         return Answer(
@@ -102,13 +103,13 @@ class Law:
         kind = next((kind for kind in self.kinds if view.peek(kind)), None)
         return view.one(kind) if kind else None
 
-    def _cases(self, parts: Mapping[str, Part]) -> Iterator[Case]:
+    def _cases(self, parts: Mapping[str, Part], of_each: bool) -> Iterator[Case]:
         for readings in product(*(parts[name].readings for name in parts)):
             taken = dict(zip(parts, readings, strict=True))
             words = ", ".join(label for _, label in readings if label)
             yield self._case(parts, {name: value for name, (value, _) in taken.items()}, words)
             left = [name for name in self.either if taken.get(name, (1.0, ""))[0] != 1.0]
-            if left:
+            if left and not of_each:
                 rest = {name: value for name, (value, _) in taken.items() if name not in left}
                 yield self._case(parts, rest, words or "of-all")
 
@@ -248,7 +249,12 @@ def _tokens(view: View) -> Part | None:
     kinds = ("tokens", "tokens_month", "tokens_day", "context")
     kind = next((kind for kind in kinds if view.peek(kind)), None)
     value = view.value(kind) if kind else None
-    return None if value is None else Part("tokens", ((value, ""),))
+    if value is None:
+        return None
+    if kind == "tokens_day" and view.peek("cost_month"):
+        return Part("tokens", ((30 * value, ""), (_MONTH_S / _DAY_S * value, "365-days")))
+    is_other = any(view.peek(cost) for cost in ("cost_day", "cost_month", "cost_year") if cost[5:] != (kind or "")[7:])
+    return None if kind in ("tokens_day", "tokens_month") and is_other else Part("tokens", ((value, ""),))
 
 
 PARTS: Mapping[str, Callable[[View], Part | None]] = {

@@ -197,6 +197,8 @@ def per_at(text: str, at: int, kind: str) -> tuple[Literal["", "user", "device"]
     found = _PER_EACH.match(text, at)
     if found is not None:
         return ("user" if found["user"] else "device"), found.end()
+    if kind in ("power", "price_hour") and re.match(r" each(?!\w)", text[at:]):
+        return "device", at + 5
     if kind in ("bytes", "rate") and re.match(r" each(?!\w)", text[at:]):
         return "user", at + 5
     plain = _ALONE.match(text, at)

@@ -61,6 +61,7 @@ _MEANT = {
     "one-way": "one way", "one-way-coded": "one way after coding",
     "both-ways-coded": "both ways after coding", "both-ways": "both ways together",
     "of-all": "as said of all", "of-each": "as said of each", "30-days": "a month of 30 days",
+    "365-days": "a twelfth of a year",
     "by-name": "the size in its name", "no-embedding": "without the embedding", "no-attention": "2·N alone",
     "weights-and-states": "weights and states",
     "master-and-states": "FP32 master and states", "weights-master-and-states": "weights, FP32 master and states",
