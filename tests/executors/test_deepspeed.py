@@ -63,7 +63,7 @@ def test_memory_follows_the_laws_of_zero_with_the_fp32_copy_that_deepspeed_keeps
     small = spec(stage=0)
     assert degrees_of(small) == Degrees(data=2, microbatch=4, compared=small.model)
     assert degrees_of(spec(stage=3, ranks=4)) == Degrees(
-        data=4, zero=3, keeps_master=True, microbatch=2, builds_whole=True, buffers_bytes=2e9, compared=small.model
+        data=4, zero=3, keeps_master=True, microbatch=2, buffers_bytes=2e9, compared=small.model
     )
 
 

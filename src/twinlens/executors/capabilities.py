@@ -62,8 +62,6 @@ class Degrees:
     stages_each: int = 1
     keeps_master: bool = False
     """The optimizer updates an fp32 copy of its own, also where the weights are fp32."""
-    builds_whole: bool = False
-    """Each process has all weights in fp32 on its device before it keeps its part of them."""
     buffers_bytes: float = 0.0
     """Buffers of fixed size that each process has for its exchanges."""
     compared: AnyModel | None = None

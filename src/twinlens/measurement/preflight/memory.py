@@ -93,10 +93,6 @@ def _of_ranks(spec: RunSpec, ref: AnyModel, shape: ModelShape) -> tuple[float, s
         if early > total:
             own = show(ranks * float(held.weights_bytes), BYTES)
             total, said = early, f"{own} of weights and {show(beside, BYTES)} to compare with one process"
-    if degrees.builds_whole:
-        whole = ranks * (4.0 * parameters(shape).total + float(held.weights_bytes) + _SLACK_BYTES)
-        if whole > total:
-            total, said = whole, f"{show(whole, BYTES)} while each rank makes all weights before it keeps its part"
     return total, f"training {ref.name}: {said}"
 
 

@@ -17,6 +17,7 @@ from twinlens.executors.torch.deepspeed.config import config_of
 from twinlens.executors.torch.deepspeed.held import Held, held_by
 from twinlens.executors.torch.deepspeed.options import ZeroOptions
 from twinlens.executors.torch.evidence.resident import Resident
+from twinlens.executors.torch.model.without_memory import fill_each
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.parallel.wrap import Divided
 from twinlens.record.executor.facts import Estimates
@@ -25,7 +26,8 @@ from twinlens.record.executor.facts import Estimates
 def divided_by(asked: ZeroOptions) -> Any:
     """Divides a model as `asked`, for `RankTraining`."""
 
-    def divide(model: nn.Module, training: RankTraining) -> Divided:
+    def divide(training: RankTraining) -> Divided:
+        model = _partitioned(asked, training) if asked.stage == 3 else training.whole_model()
         engine = ZeroEngine(model, asked, training)
         return Divided(model, engine.forward, dist.get_rank(), engine=engine)
 
@@ -36,9 +38,8 @@ class ZeroEngine:
     """One engine and what it took over; see `Engine` in executors/torch/evidence/subject.py."""
 
     def __init__(self, model: nn.Module, asked: ZeroOptions, training: RankTraining) -> None:
-        rate, precision = training.workload.learning_rate, training.spec.point.precision
-        optimizer = torch.optim.AdamW(model.parameters(), lr=rate, fused=True)
-        config = config_of(asked, precision, training.microbatch, training.accumulate)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=training.workload.learning_rate, fused=True)
+        config = _config_of(asked, training)
         self._model = model
         self.forward, self._optimizer, _, _ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
         self._held: Held | None = None
@@ -90,6 +91,22 @@ class ZeroEngine:
         """Release what it holds: DeepSpeed's own `destroy` leaves stage 3's partitions where they are."""
         self.forward.destroy()
         vars(self._optimizer).clear()
+
+
+def _config_of(asked: ZeroOptions, training: RankTraining) -> dict[str, Any]:
+    return config_of(asked, training.spec.point.precision, training.microbatch, training.accumulate)
+
+
+def _partitioned(asked: ZeroOptions, training: RankTraining) -> nn.Module:
+    """The model in partitions of stage 3, made module by module, so that no rank ever holds it whole."""
+    config = _config_of(asked, training)
+    model, recipe = training.bare_model()
+
+    def keep_part(module: nn.Module) -> None:
+        deepspeed.zero.Init(module=module, config_dict_or_path=config)
+
+    fill_each(recipe, keep_part)
+    return model
 
 
 def _norm(model: nn.Module) -> float:

@@ -118,7 +118,6 @@ def degrees_of(spec: RunSpec) -> Degrees:
         data=asked.ranks,
         zero=asked.stage,
         keeps_master=asked.stage > 0,
-        builds_whole=asked.stage == 3,
         buffers_bytes=(asked.bucket_mib * 2**20 or _OWN_BUCKET_BYTES) if asked.stage else 0.0,
         compared=compared_model(spec) if asked.compared_steps else None,
         microbatch=microbatch,

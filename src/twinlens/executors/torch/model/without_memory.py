@@ -8,7 +8,7 @@ part. The most that is whole at a time is one module's own parameters. Needs tor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,6 +66,21 @@ def fill(model: nn.Module, recipe: Recipe, say: Say) -> None:
         whole = _whole(each, recipe.device)
         if id(each.module) in mine:
             _put(each.module, loaded.get(id(each.module), whole), known)
+
+
+def fill_each(recipe: Recipe, done: Callable[[nn.Module], None]) -> None:
+    """Give each module of an undivided model its own weights whole, and hand it on: `done` keeps a part of them, before
+    the next module is drawn. Weights that modules share stay shared."""
+    loaded, known = _of_folder(recipe), dict[int, nn.Parameter]()
+    for each in recipe.drawn:
+        module, whole = each.module, _whole(each, recipe.device)
+        whole = {name: value.to(recipe.device) for name, value in loaded.get(id(module), whole).items()}
+        for name in module._buffers.keys() & whole.keys():
+            module._buffers[name] = whole[name]
+        for name, bare in module._parameters.items():
+            if bare is not None:
+                module._parameters[name] = known.setdefault(id(bare), nn.Parameter(whole[name]))
+        done(module)
 
 
 def _whole(each: Drawn, device: torch.device) -> dict[str, torch.Tensor]:

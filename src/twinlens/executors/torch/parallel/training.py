@@ -16,7 +16,7 @@ from twinlens.executors.protocol import Say
 from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.build import build_model, synchronize
 from twinlens.executors.torch.model.data import Batches
-from twinlens.executors.torch.model.without_memory import bare_model, fill
+from twinlens.executors.torch.model.without_memory import Recipe, bare_model, fill
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.parallel.degrees import microbatch_of
 from twinlens.executors.torch.parallel.options import SHARDED
@@ -26,8 +26,8 @@ from twinlens.executors.torch.parallel.wrap import Divided, divide, set_sync
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
-DividedBy = Callable[[nn.Module, "RankTraining"], Divided]
-"""Divides the whole model for a training whose batches are known."""
+DividedBy = Callable[["RankTraining"], Divided]
+"""Makes and divides the model of a training whose batches are known."""
 
 
 class RankTraining:
@@ -50,7 +50,7 @@ class RankTraining:
         self.ref = spec.model.known()
         self.microbatch = microbatch_of(spec, asked)
         self.accumulate = self.workload.global_batch // (self.microbatch * asked.data)
-        self.divided = divided_by(self.whole_model(), self) if divided_by else self._divided(say)
+        self.divided = divided_by(self) if divided_by else self._divided(say)
         self.model: nn.Module = self.divided.model
         self.optimizer: torch.optim.Optimizer = (
             self.divided.engine.optimizer
@@ -69,8 +69,13 @@ class RankTraining:
         given = self.asked, self.device, self.spec.point.precision, self.accumulate
         if self.asked.parallel == "ddp":
             return divide(self.whole_model(), *given)
+        bare, recipe = self.bare_model()
+        return divide(bare, *given, fill=lambda part: fill(part, recipe, say))
+
+    def bare_model(self) -> tuple[nn.Module, Recipe]:
+        """The undivided model without memory, and how it is filled."""
         bare, recipe = bare_model(self.ref, self.asked.attention, self.spec.seed, self.device)
-        return divide(self._ready(bare), *given, fill=lambda part: fill(part, recipe, say))
+        return self._ready(bare), recipe
 
     def _ready(self, model: nn.Module) -> nn.Module:
         if self.workload.checkpointing:
