@@ -24,7 +24,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import precision_of
 from twinlens.reporting.text.paired_table import paired_of
-from twinlens.reporting.view import headline, why_not_ranked
+from twinlens.reporting.view import headline, why_not_valid
 from twinlens.spec.study import Study
 from twinlens.stats.estimator.ratio import ratio, ratio_of_runs
 from twinlens.stats.summary.group import Group, group
@@ -112,14 +112,14 @@ def _measured(study: Study, folder: Path) -> tuple[Ratios, float]:
 
 def _said(one: Paired) -> str:
     others = f"others in {one.result.disturbed_slices} of {one.result.slices} slices"
-    return f"{one.fault or 'ranked'}; {one.result.blocks} rounds, {others}"
+    return f"{one.fault or 'valid'}; {one.result.blocks} rounds, {others}"
 
 
 def _one_after_another(groups: Sequence[Group]) -> Ratios:
-    """The ratio of run means, whether or not anything is ranked."""
+    """The ratio of run means, whether or not anything is valid."""
     sides = {precision_of(one): one for one in groups}
-    faults = [why for one in groups if (why := why_not_ranked(one))]
-    note = f"not ranked: {faults[0]}" if faults else "ranked"
+    faults = [why for one in groups if (why := why_not_valid(one))]
+    note = faults[0] if faults else "valid"
     found: Ratios = {}
     first = headline(groups[0])
     for name in (first[0] if first else "", "decode_tokens_per_s"):

@@ -190,7 +190,7 @@ def test_a_notebook_shows_text_as_it_is_printed_and_only_once(monkeypatch: pytes
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     inside = tl.show(*runs)
     assert inside == outside
-    assert "ranked" in inside.partition("\n")[0]
+    assert "valid" in inside.partition("\n")[0]
     assert inside._repr_html_().startswith("<pre")  # type: ignore[attr-defined]
     assert "<" not in inside._repr_html_().removeprefix('<pre style="line-height:1.25">').removesuffix("</pre>")  # type: ignore[attr-defined]
     assert tl.explain("ttft")._repr_markdown_() == tl.explain("ttft")  # type: ignore[attr-defined]

@@ -58,8 +58,8 @@ HAPPENED: dict[str, Rows] = {
 
 
 def steps(traces: int) -> Iterator[str]:
-    """One line a case: labels and the bias of the rate where it is ranked, against that of the settled level."""
-    yield "| what happened | rows | CV | ranked | unproven | other labels | bias of ranked |"
+    """One line a case: labels and the bias of the rate where it is valid, against that of the settled level."""
+    yield "| what happened | rows | CV | valid | provisional | other labels | bias of valid |"
     yield "|---|---|---|---|---|---|---|"
     for name, make in HAPPENED.items():
         for n, cv in ((22, 0.03), (70, 0.03), (70, 0.10), (200, 0.05), (1000, 0.05), (1000, 0.10)):
@@ -69,7 +69,7 @@ def steps(traces: int) -> Iterator[str]:
                 row_s = make(np.random.default_rng([seed, n]), n, cv)
                 found = segment(row_s)
                 labels[found.label] += 1
-                if found.ranked:
+                if found.validity == "valid":
                     bias.append(row_s[-max(1, n // 10) :].mean() / row_s[found.steady_begin :].mean() - 1)
             ranked = sum(labels.pop(label, 0) for label in STEADY)
             unproven = labels.pop("unproven", 0)
@@ -102,7 +102,7 @@ def queue(rng: np.random.Generator, n: int, load: float, slots: int, stall: tupl
 
 def served(traces: int) -> Iterator[str]:
     """Labels of queues in an open loop, by load and length."""
-    yield "| load | servers | requests | ranked | overload | other labels |"
+    yield "| load | servers | requests | valid | overload | other labels |"
     yield "|---|---|---|---|---|---|"
     for load in (0.5, 0.8, 0.9, 1.05, 1.2):
         for slots in (1, 16):
@@ -119,7 +119,7 @@ def served(traces: int) -> Iterator[str]:
 
 def stalls(traces: int) -> Iterator[str]:
     """A server that stands still for 5 s: whether those requests are in the window, and what the run is called."""
-    yield "| seconds | requests/s | stall at | inside the window | ranked without a word | labels |"
+    yield "| seconds | requests/s | stall at | inside the window | valid without a word | labels |"
     yield "|---|---|---|---|---|---|"
     for seconds, rate in ((60, 2), (60, 8), (120, 4), (600, 2)):
         for place in (0.25, 0.5, 0.75):
@@ -132,7 +132,7 @@ def stalls(traces: int) -> Iterator[str]:
                 assert window is not None
                 hit = np.flatnonzero(run.end_ns - run.intended_ns > 2.5e9)
                 inside += bool(np.isin(hit, window.rows).all())
-                silent += bool(window.ranked and hit.size and not window.disturbed.stretches)
+                silent += bool(window.validity == "valid" and hit.size and not window.disturbed.stretches)
                 labels[window.label] += 1
             said = ", ".join(f"{label} {100 * count / traces:.0f} %" for label, count in labels.most_common())
             shares = f"{100 * inside / traces:.0f} % | {100 * silent / traces:.0f} %"
@@ -142,10 +142,8 @@ def stalls(traces: int) -> Iterator[str]:
 def main() -> None:
     traces = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     print("# Labels of steadiness, by simulation\n")
-    print(
-        f"Made by `python -m benchmarks.coverage.labels {traces}`: {traces} runs a line, fixed seeds. Ranked: flat or"
-    )
-    print("warm-up. Bias: the last tenth of the rows over the rate that a ranked run reports.\n")
+    print(f"Made by `python -m benchmarks.coverage.labels {traces}`: {traces} runs a line, fixed seeds. Valid: flat or")
+    print("warm-up. Bias: the last tenth of the rows over the rate that a valid run reports.\n")
     for title, lines in (("Steps", steps), ("Queues", served), ("A server that stands still for 5 s", stalls)):
         print(f"## {title}\n")
         for line in lines(traces):

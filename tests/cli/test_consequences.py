@@ -43,20 +43,20 @@ def test_a_gate_is_red_where_every_request_misses_the_slo(tmp_path: Path) -> Non
     assert "The SLO is missed: 0% of requests keep TTFT ≤ 1.00 µs" in done.stderr
     assert "slo-missed" in done.stderr
     head = "\n".join(done.stdout.splitlines()[:6])
-    assert "✗ not ranked: SLO missed" in head
+    assert "✗ not valid: SLO missed" in head
     assert "✗ The SLO is missed" in head
     (run,) = (tmp_path / "a").glob("*/*/run.json")
     data = json.loads(call("show", run.parent, "--json").stdout)
-    assert data["ranked"] is False
+    assert data["validity"] == "not valid"
     assert data["findings"][0]["code"] == "slo-missed"
-    assert data["verdict"]["ranked"] is True, "it was steady all the same"
+    assert data["verdict"]["validity"] == "valid", "it was steady all the same"
 
 
 def test_a_gate_is_green_where_the_slo_is_met(tmp_path: Path) -> None:
     done = call("measure", served(tmp_path, 100.0), "--out", tmp_path / "a", "-q", "--gate", "--set",
                 "workload.slo.quantile=0.9")  # fmt: skip
     assert (done.exit_code, "is missed" in done.stderr) == (0, False)
-    assert any(line.startswith("✓ ranked: ") for line in done.stdout.splitlines()[:4])
+    assert any(line.startswith("✓ valid: ") for line in done.stdout.splitlines()[:4])
 
 
 def test_the_first_lines_of_several_points_name_what_is_not_ranked_and_why(tmp_path: Path) -> None:
@@ -65,10 +65,11 @@ def test_the_first_lines_of_several_points_name_what_is_not_ranked_and_why(tmp_p
     ruled = {"id": "caching", "after": "TEST04", "ruling": "fail", "reason": "repeats take a tenth", "evidence": {}}
     update_run(bad.folder, guards=[ruled])
     shown = call("show", good.folder, bad.folder)
-    assert shown.stdout.splitlines()[0] == "1 of 2 points is ranked."
-    assert "✗ fp32 · batch 2 is not ranked: guard failed" in " ".join(shown.stdout.split())
+    assert shown.stdout.splitlines()[0] == "Of 2 points 1 is valid, 1 not valid."
+    assert "✗ fp32 · batch 2 is not valid: guard failed" in " ".join(shown.stdout.split())
     whole = call("show", good.folder, bad.folder, "--all").stdout.splitlines()
-    assert whole[0].startswith("1 of 2 points is ranked. Not ranked: inference, fp32 · batch 2 (guard failed).")
+    left = "Not valid: inference, fp32 · batch 2 (guard failed)."
+    assert " ".join(whole[:2]).startswith(f"Of 2 points 1 is valid, 1 not valid. {left}")
 
 
 def test_a_try_that_failed_and_was_made_again_does_not_fail_the_gate(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from twinlens.record.run import Run
 from twinlens.record.sections import Sections
 from twinlens.record.spread import Spread
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.steady.segment import VALIDITY
 from twinlens.stats.summary.group import Machine, Summary, Verdict, group, quantile_of
 
 STACK = {
@@ -54,7 +55,7 @@ def side(
         Summary(
             run=run.id, lens=run.lens, state=state, model=spec.workload.model, executor="fake",
             point={"precision": spec.point.precision}, repeat=repeat, rows=9,
-            verdict=Verdict(label, label == "flat", reason, 0, 9, 0.0, 1.0),
+            verdict=Verdict(label, VALIDITY.get(label, "not valid"), reason, 0, 9, 0.0, 1.0),
             metrics={key: _estimate(key, each[repeat]) for key, each in values.items()}, identity=name,
             findings=tuple(findings), machine=Machine(str(facts["host.cpu.model"].value), "m", "s", "x"),
         )

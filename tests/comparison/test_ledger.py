@@ -122,7 +122,7 @@ def test_a_step_that_is_not_ranked_says_so_and_has_no_ratio() -> None:
     assert "The last step has no ratio to the baseline." in text
     assert "✗ 1" in text
     assert "1  b: " in text
-    assert "B (b) is not ranked: drift" in text
+    assert "B (b) is not valid: drift" in text
 
 
 def test_the_workload_hash_knows_the_work_and_not_who_does_it() -> None:

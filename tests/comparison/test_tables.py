@@ -114,7 +114,7 @@ def test_what_is_not_the_same_work_is_refused_by_name() -> None:
 
 def test_a_side_that_is_not_ranked_stands_against_the_split() -> None:
     (found,) = runtime_shares([engine(label="drift"), server()])
-    assert "A (engine) is not ranked" in " ".join(map(sentence_of, found.findings))
+    assert "A (engine) is not valid" in " ".join(map(sentence_of, found.findings))
 
 
 @given(st.floats(0.001, 1.0), st.floats(0.001, 1.0))
@@ -145,7 +145,7 @@ def test_what_an_executor_is_good_for_has_words_and_a_page(code: str) -> None:
     said = {
         "good-for": "Good for training demo in bf16; what limits it: compute.",
         "inadequate-for": "Inadequate for inference with demo in bf16: slo missed; what limits it: queue.",
-        "fitness-unknown": "Not judged for inference with demo in bf16: the run is not ranked (drift).",
+        "fitness-unknown": "Not judged for inference with demo in bf16: the run is not valid (drift).",
         "training-state": "Its memory (24.0 GiB) cannot hold the training state of this model: 64.0 GiB in bf16 with "
         "AdamW, one sequence of 80 tokens.",
     }

@@ -97,7 +97,7 @@ def test_runs_that_may_not_be_ranked_are_said_first_and_give_no_ratio(parts: dic
     values = {TOKENS: (100.0, 101.0, 102.0)}
     comparison = compare(side("a", values), side("b", values, stack={"host.kernel": "6.2"}, **parts))
     assert (comparison.verdict, codes(comparison)[0]) == ("not comparable", "side-not-ranked")
-    assert sentence_of(comparison.findings[0]).startswith("B (b) is not ranked: ")
+    assert sentence_of(comparison.findings[0]).startswith("B (b) is not valid: ")
     assert told in sentence_of(comparison.findings[0]).lower()
     assert comparison.effects[0].ratio.value is None
 

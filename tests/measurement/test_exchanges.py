@@ -89,9 +89,9 @@ def test_the_shortest_steady_window_is_of_the_clock_and_not_of_time_in_exchanges
     rows = table([Exchange(10 * ms * k, 10 * ms * k + t, (t, t)) for k, t in enumerate(taken)])  # 4 s, of which 0.4
     kept, short = (exchange_steadiness(rows, SteadyRule(min_seconds=seconds)) for seconds in (2.0, 8.0))
     assert kept is not None
-    assert kept.ranked
+    assert kept.validity == "valid"
     assert short is not None
-    assert not short.ranked
+    assert short.validity == "provisional"
 
 
 def test_a_run_keeps_the_law_of_latency_and_bandwidth(tmp_path: Path) -> None:

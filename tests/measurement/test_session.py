@@ -33,7 +33,7 @@ def fake(parent: Path, make: Any = training, **laws: Any) -> tuple[Run, Summary]
 @pytest.mark.parametrize("make", [training, inference])
 def test_a_steady_machine_is_called_steady_and_measured_exactly(tmp_path: Path, make: Any) -> None:
     _, summary = fake(tmp_path, make, step_s=0.1, a_s=0.02, b_s=0.0, c_s=0.01, d_s=0.0)
-    assert (summary.verdict.label, summary.verdict.ranked) == ("flat", True)
+    assert (summary.verdict.label, summary.verdict.validity) == ("flat", "valid")
     found = {name: estimate.value for name, estimate in summary.metrics.items()}
     if make is training:
         assert found["training_tokens_per_s"] == pytest.approx(4 * 32 / 0.1)
@@ -48,18 +48,18 @@ def test_a_steady_machine_is_called_steady_and_measured_exactly(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("laws", "label", "ranked"),
+    ("laws", "label", "validity"),
     [
-        ({"noise": 0.02}, "flat", True),
-        ({"noise": 0.02, "warmup_steps": 40}, "warm-up", True),
-        ({"noise": 0.01, "drift": 0.3}, "drift", False),
-        ({"noise": 0.01, "throttle_at": 250, "throttle_factor": 1.3}, "slowdown", False),
-        ({"noise": 0.01, "throttle_at": 500, "throttle_factor": 1.5}, "disturbed", False),
+        ({"noise": 0.02}, "flat", "valid"),
+        ({"noise": 0.02, "warmup_steps": 40}, "warm-up", "valid"),
+        ({"noise": 0.01, "drift": 0.3}, "drift", "not valid"),
+        ({"noise": 0.01, "throttle_at": 250, "throttle_factor": 1.3}, "slowdown", "not valid"),
+        ({"noise": 0.01, "throttle_at": 500, "throttle_factor": 1.5}, "disturbed", "not valid"),
     ],
 )
-def test_what_a_machine_did_is_its_label(tmp_path: Path, laws: dict[str, Any], label: str, ranked: bool) -> None:
+def test_what_a_machine_did_is_its_label(tmp_path: Path, laws: dict[str, Any], label: str, validity: str) -> None:
     run, summary = fake(tmp_path, **laws)
-    assert (summary.verdict.label, summary.verdict.ranked) == (label, ranked), summary.verdict.reason
+    assert (summary.verdict.label, summary.verdict.validity) == (label, validity), summary.verdict.reason
     assert run.state == "finished", "not being steady is an answer and no error"
     assert summary.metrics["training_tokens_per_s"].value, "it has its figures all the same"
 
@@ -243,7 +243,7 @@ def test_a_run_without_rows_has_a_summary_that_says_so(tmp_path: Path) -> None:
     for make in (training, inference):
         folder = create_run(tmp_path, spec_of(make("fake")))
         summary = summary_of(read_run(folder))
-        assert (summary.rows, summary.verdict.label, summary.verdict.ranked) == (0, "too short", False)
+        assert (summary.rows, summary.verdict.label, summary.verdict.validity) == (0, "too short", "not valid")
         assert not (folder / "summary.json").exists(), "it may still be running"
 
 
@@ -288,10 +288,10 @@ def test_a_run_that_has_not_settled_is_doubled_and_says_so(tmp_path: Path, make:
     (found,) = (finding for finding in summary.findings if finding.code == "extended")
     assert (found.severity, found.numbers["times"], found.numbers["asked_s"]) == ("notes", 1, 20.0)
     assert 40 <= found.numbers["lasted_s"] < 45
-    assert summary.verdict.ranked
+    assert summary.verdict.validity == "valid"
     steady, calm = run_of(tmp_path, make, protocol)
     assert "extended" not in run_json(steady)
-    assert calm.verdict.ranked
+    assert calm.verdict.validity == "valid"
     assert calm.verdict.end_s < 25
 
 
@@ -299,7 +299,7 @@ def test_the_test_in_mid_run_is_that_of_the_verdict(tmp_path: Path) -> None:
     """Rows that compile are no drift there either: warm-up steps of 20 times the time, and a disturbance after them."""
     laws = {"noise": 0.005, "warmup_steps": 3, "warmup_factor": 20.0}
     settled, summary = run_of(tmp_path, training, {"duration_s": 30.0, "extend": 1}, **laws)
-    assert summary.verdict.ranked
+    assert summary.verdict.validity == "valid"
     assert "extended" not in run_json(settled)
 
 

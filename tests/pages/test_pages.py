@@ -226,8 +226,9 @@ def test_an_unknown_word_is_refused_with_the_nearest_one(word: str, near: str) -
 @pytest.mark.parametrize(
     ("word", "name"),
     [
-        ("ranked", "ranked"),
-        ("not ranked", "ranked"),
+        ("ranked", "valid"),
+        ("not ranked", "not-valid"),
+        ("provisional", "provisional"),
         ("p99", "quantile"),
         ("percentile", "quantile"),
         ("cut_off", "failed_share"),

@@ -103,8 +103,8 @@ def holds(found: Steadiness, times_s: np.ndarray, begin: int, end: int) -> None:
     block = -(-times_s.size // 400)  # levels are looked for in means of so many rows
     assert found.steady_begin <= begin + block, (found, begin, end)
     assert found.steady_end == times_s.size
-    assert found.steady_begin <= START + block or not found.ranked
-    if found.ranked:
+    assert found.steady_begin <= START + block or found.validity == "not valid"
+    if found.validity == "valid":
         assert found.disturbed.stretches, (found, begin, end)
         named = [
             stretch for stretch in found.disturbed.stretches if stretch.begin_row < end and begin < stretch.end_row
@@ -168,7 +168,7 @@ def test_a_stall_of_a_server_stays_in_every_figure(
     stay_s = (run.end_ns - run.intended_ns) / S
     hit = np.flatnonzero(stay_s > 6 * STAY_S)
     assert set(hit) <= set(window.rows), (window.label, window.first, hit)
-    if window.ranked and hit.size:
+    if window.validity == "valid" and hit.size:
         named = [
             stretch
             for stretch in window.disturbed.stretches
@@ -190,7 +190,7 @@ def test_a_stall_of_five_seconds_in_a_minute_is_in_the_p99_at_every_place() -> N
         waited_s = (run.first_chunk_ns() - run.intended_ns) / S
         assert np.quantile(waited_s[window.rows], 0.99) > 3.5, at_s
         assert np.quantile(waited_s[window.rows], 0.99) >= np.quantile(waited_s, 0.99), at_s
-        assert (window.label, window.ranked) == ("disturbed", False), at_s
+        assert (window.label, window.validity) == ("disturbed", "not valid"), at_s
         worst = window.disturbed.largest
         assert worst.begin_s == pytest.approx(at_s, abs=1.0)
         assert worst.factor > 5
@@ -204,11 +204,11 @@ def test_where_nothing_happens_little_is_named_and_the_run_is_ranked() -> None:
         _, found = training_steadiness(steps(times_s))
         assert found is not None
         named += bool(found.disturbed.stretches)
-        unranked += not found.ranked
+        unranked += found.validity != "valid"
         run = queue(poisson(20, 800, seed), np.random.default_rng(seed).gamma(16, STAY_S / 16, 800), 10)
         window = find_window(run, "open")
         assert window is not None
         named += bool(window.disturbed.stretches)
-        unranked += not window.ranked
+        unranked += window.validity != "valid"
     assert named <= 6
     assert unranked <= 6

@@ -118,7 +118,7 @@ def test_any_run_gets_a_label_and_no_row_is_lost(times):
     assert steadiness.windows[0] == 0
     assert steadiness.windows[-1] == n
     assert all(a < b for a, b in zip(steadiness.windows[:-1], steadiness.windows[1:], strict=True))
-    assert steadiness.ranked == (steadiness.label in ("flat", "warm-up"))
+    assert (steadiness.validity == "valid") == (steadiness.label in ("flat", "warm-up"))
     assert steadiness.reason
     assert steadiness.peak_window_rate == max(steadiness.window_rate)
     kept = retention(peak_rate(steadiness, unit="1/s"), steadiness)

@@ -113,7 +113,12 @@ def estimate(value: float, unit: str, half: float = 0.0, n: int | None = None, *
 def relabelled(pair: Pair, label: str, ranked: bool, reason: str = "as the test says") -> Pair:
     """The same run under another verdict."""
     run, summary = pair
-    return run, replace(summary, verdict=replace(summary.verdict, label=label, ranked=ranked, reason=reason))
+    return run, replace(
+        summary,
+        verdict=replace(
+            summary.verdict, label=label, validity="valid" if ranked else "not valid", reason=reason, trend=None
+        ),
+    )
 
 
 def _run(

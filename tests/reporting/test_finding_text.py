@@ -20,7 +20,7 @@ def test_a_finding_is_one_plain_sentence() -> None:
 
 def test_an_unknown_code_gives_a_plain_general_sentence() -> None:
     sentence = sentence_of(Finding("from-tomorrow", "disqualifies", "ttft_s_p99"))
-    assert sentence == "A check found 'from-tomorrow' (TTFT p99): so the run is not ranked."
+    assert sentence == "A check found 'from-tomorrow' (TTFT p99): so the run is not valid."
     assert advice_of(Finding("from-tomorrow", "warns")) == ""
 
 

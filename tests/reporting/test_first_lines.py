@@ -40,7 +40,7 @@ def test_the_gravest_stand_first_and_few_stand_at_all(
     pair: Pair, disqualifying: int, warnings: int, marks: str, more: str
 ) -> None:
     lines = lines_of(pair, disqualifying, warnings)
-    assert lines[0].startswith("The one point is not ranked" if disqualifying else "The one point is ranked")
+    assert lines[0].startswith("The one point is not valid" if disqualifying else "The one point is valid")
     assert "".join(line[0] for line in lines if line[:1] in ("✗", "!")) == marks
     assert [line.startswith(more) for line in lines if line.startswith("…")] == ([True] if more else [])
 

@@ -26,6 +26,7 @@ from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.table import metric_table, plain
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.stats.run_summary import summarise
+from twinlens.stats.steady.segment import VALIDITY
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 PUBLISHED = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json"))
@@ -133,11 +134,16 @@ def test_a_verdict_names_its_cause_before_other_warnings(made: dict[str, Pair]) 
     verdict = replace(
         summary.verdict,
         label="unproven",
-        ranked=False,
+        validity="provisional",
+        least_visible_change=0.17,
         reason=Finding("unproven", "notes", "", {"rows": 22, "least_visible_change": 0.17}),
     )
     lines = screen((run, replace(summary, findings=(odd, cause), verdict=verdict)))
-    place = next(number for number, line in enumerate(lines) if line.startswith("✗ not ranked: unproven (no change"))
+    place = next(
+        number
+        for number, line in enumerate(lines)
+        if line.startswith("~ provisional: nothing wrong was seen, but a change of less than 17 %")
+    )
     assert "33 %" in " ".join(lines[place + 1 : place + 3])
     assert "Stop the other programs" in " ".join(line for line in lines if line.startswith("next "))
 
@@ -165,7 +171,7 @@ def test_what_to_try_next_follows_from_what_was_found(made: dict[str, Pair], cha
     run, summary = made["rate"]
     found = (Finding(change["code"], "disqualifies"),) if "code" in change else ()
     label = change.get("label", summary.verdict.label)
-    verdict = replace(summary.verdict, label=label, ranked="label" not in change)
+    verdict = replace(summary.verdict, label=label, validity=VALIDITY.get(label, "not valid"))
     changed = replace(summary, findings=found, verdict=verdict, state=change.get("state", "finished"))
     assert said in next_step(run, changed)
 
@@ -189,7 +195,7 @@ def test_more_clients_are_advised_only_where_the_load_is_too_much_for_one(
     measured = dict(summary.metrics) | {
         "client_load": Estimate(load, "1", "tokens/s / the client's ceiling", "measured")
     }
-    verdict = replace(summary.verdict, label="invalid", ranked=False)
+    verdict = replace(summary.verdict, label="invalid", validity="not valid")
     changed = replace(summary, findings=(limit, *causes), metrics=measured, verdict=verdict)
     assert said in next_step(run, changed)
 
@@ -219,14 +225,14 @@ def test_where_answers_end_by_themselves_free_lengths_are_advised(
     run, summary = made["rate"]
     numbers = {"requests": 62, "lost": 62, "outcomes": {"cut_off": 62}, "reasons": reasons}
     severity = "warns" if code == "requests-failed" else "disqualifies"
-    verdict = replace(summary.verdict, label=label, ranked=False)
+    verdict = replace(summary.verdict, label=label, validity="not valid")
     changed = replace(summary, findings=(Finding(code, severity, numbers=numbers),), verdict=verdict)
     assert ("--set workload.output_tokens.kind=free" in next_step(run, changed)) is is_free
 
 
 def test_more_time_is_not_advised_where_a_run_ended_at_its_target(made: dict[str, Pair]) -> None:
     run, summary = made["training"]
-    few = replace(summary, findings=(), verdict=replace(summary.verdict, label="unproven", ranked=False))
+    few = replace(summary, findings=(), verdict=replace(summary.verdict, label="unproven", validity="provisional"))
     reached = Estimate(2.3, "s", "first evaluation at the target", "measured")
     for known, said in (
         (reached, "It ended at its target"),
@@ -256,7 +262,7 @@ def test_turns_are_advised_only_where_they_could_be_taken(
 ) -> None:
     run, summary = made["training"]
     found = (Finding("cause", "warns", subject="other-programs"),)
-    disturbed = replace(summary, findings=found, verdict=replace(summary.verdict, ranked=False))
+    disturbed = replace(summary, findings=found, verdict=replace(summary.verdict, validity="not valid"))
     assert said in next_step(replace(run, spec=spec_of(spec)), disturbed, of_many=of_many)
 
 

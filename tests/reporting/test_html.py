@@ -65,7 +65,7 @@ def test_the_two_lenses_are_two_sections_and_no_score_joins_them(page: Page) -> 
 
 def test_what_is_not_ranked_comes_before_any_number(page: Page) -> None:
     text = page.text
-    assert text.index("int4-weight is not ranked: slowdown in 1 of 3 runs") < text.index("5,048")
+    assert text.index("int4-weight is not valid: slowdown in 1 of 3 runs") < text.index("5,048")
 
 
 def test_energy_and_fidelity_stand_beside_speed(page: Page) -> None:
@@ -157,7 +157,7 @@ def test_a_report_that_cannot_be_written_says_where(demo: list[Pair], tmp_path: 
 
 def test_a_notebook_shows_one_run_with_its_verdict(demo: list[Pair]) -> None:
     page = Page(summary_html(demo[0][1]))
-    assert "ranked: steady after warm-up" in page.text
+    assert "valid: steady after warm-up" in page.text
     assert "step p50" in page.text
     assert "no readable energy counter on this host" in page.text
 

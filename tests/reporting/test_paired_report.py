@@ -23,6 +23,7 @@ from twinlens.reporting.view import in_order, view
 from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.paired.ratio import PairedRatio
 from twinlens.stats.summary.group import Group, group
+from twinlens.stats.summary.point import PointVerdict
 
 PAIRED = {"isolate": True, "pairing": "slices", "slice_s": 0.5, "duration_s": 6.0, "repeats": 3, "min_rows": 3}
 STUDY = training("fake", options={"noise": 0.05}, sweep={"precision": ["fp32", "bf16"]}, protocol=PAIRED)
@@ -40,7 +41,11 @@ def found_in(outcome: Outcome) -> tuple[tuple[Group, ...], tuple[Paired, ...]]:
 
 def with_ratio(pair: Paired, value: float, **changes: object) -> Paired:
     ratio = Estimate(value, "1", "by hand", "derived", low=value * 0.98, high=value * 1.02, level=0.95, n=3)
-    return replace(pair, result=replace(pair.result, ratio=ratio), fault="", **changes)  # type: ignore[arg-type]
+    return replace(pair, result=replace(pair.result, ratio=ratio), fault="", validity="valid", **changes)  # type: ignore[arg-type]
+
+
+def not_valid(pair: Paired, fault: str) -> Paired:
+    return replace(pair, validity="not valid", fault=fault)
 
 
 def test_each_point_that_took_turns_has_a_ratio_to_its_reference(outcome: Outcome) -> None:
@@ -60,49 +65,46 @@ def test_the_table_fits_a_terminal_and_says_what_is_ranked(outcome: Outcome) -> 
     text = plain(paired_table(found))
     assert "Training · ratios from paired slices" in text
     assert "bf16 / fp32" in text
-    assert "ranked" in text
+    assert "valid" in text
     assert "would have shown" in text
     assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_ratio_that_drifts_is_shown_not_ranked_with_its_reason(outcome: Outcome) -> None:
     _, (one,) = found_in(outcome)
-    text = " ".join(plain(paired_table([replace(one, fault="drift (the ratio grows by 9 % over a repeat)")])).split())
-    assert "the ratio is not ranked: drift (the ratio grows by 9 % over a repeat)" in text
-    assert cells(replace(one, fault="drift"))[-1] == "not ranked"
+    text = " ".join(plain(paired_table([not_valid(one, "unsteady (the ratio grows by 9 % over a repeat)")])).split())
+    assert "the ratio is not valid: unsteady (the ratio grows by 9 % over a repeat)" in text
+    assert cells(not_valid(one, "unsteady"))[-1] == "not valid"
 
 
 def test_the_first_lines_count_ranked_ratios_beside_points_that_are_not(outcome: Outcome) -> None:
     groups, (one,) = found_in(outcome)
-    shaky = tuple(replace(single, ranked=False) for single in groups)
+    shaky = tuple(replace(single, verdict=PointVerdict("not valid", "drift")) for single in groups)
     said = {
         number: " ".join(plain(first_lines(shaky, turns)).split())
-        for number, turns in enumerate(
-            ((), (replace(one, fault=""),), (one, replace(one, fault="unproven (why)")), (replace(one, fault="drift"),))
-        )
+        for number, turns in enumerate(((), (one,), (one, not_valid(one, "drift")), (not_valid(one, "drift"),)))
     }
-    assert "paired slices" not in said[0]
-    assert said[1].startswith("None of 2 points is ranked. 1 ratio from paired slices is ranked.")
-    assert "1 of 2 ratios from paired slices is ranked." in said[2]
-    assert "None of 1 ratios from paired slices is ranked." not in said[3]
-    assert "The one ratio from paired slices is not ranked." in said[3]
+    assert "paired" not in said[0]
+    assert said[1].startswith("All 2 points are not valid. The one paired ratio is valid.")
+    assert "Of 2 paired ratios 1 is valid, 1 not valid." in said[2]
+    assert "The one paired ratio is not valid." in said[3]
 
 
 def test_the_sentence_ranks_the_ratio_where_the_rates_are_not(outcome: Outcome) -> None:
     groups, (one,) = found_in(outcome)
-    shaky = tuple(replace(single, ranked=False) for single in groups)
+    shaky = tuple(replace(single, verdict=PointVerdict("not valid", "drift")) for single in groups)
     pair = with_ratio(one, 1.83, group=shaky[groups.index(one.group)], reference=shaky[groups.index(one.reference)])
     said, _, _ = sentences(shaky, (), paired=[pair])
     assert "bf16 sustains 1.83× (1.79–1.87×) the tokens/s of fp32" in said
-    assert "the ratio is ranked, the absolute rates are not" in said
-    assert "nothing can be ranked" in sentences(shaky, ())[0]
+    assert "the ratio is valid, the absolute rates are not valid" in said
+    assert "nothing is valid" in sentences(shaky, ())[0]
 
 
 def test_the_sentence_says_it_where_both_are_ranked(outcome: Outcome) -> None:
     groups, (one,) = found_in(outcome)
-    steady = tuple(replace(single, ranked=True) for single in groups)
+    steady = tuple(replace(single, verdict=PointVerdict("valid", "flat")) for single in groups)
     pair = with_ratio(one, 1.83, group=steady[groups.index(one.group)], reference=steady[groups.index(one.reference)])
-    assert standing_words([pair]) == "the ratio is ranked, and so are the absolute rates"
+    assert standing_words([pair]) == "the ratio is valid, and so are the absolute rates"
 
 
 def test_a_point_that_is_not_what_was_declared_is_not_ranked_by_a_ratio_either(outcome: Outcome) -> None:
@@ -134,7 +136,7 @@ def test_html_has_the_table_and_the_sentence(outcome: Outcome) -> None:
     page = render(view([(run, summary_of(run)) for run in outcome.runs]))
     assert "Ratios from paired slices" in page
     assert "bf16 / fp32" in page
-    assert "the ratio is ranked" in page
+    assert "the ratio is valid" in page
 
 
 def test_json_holds_the_ratio_beside_the_runs(outcome: Outcome) -> None:
@@ -181,7 +183,7 @@ def test_show_leaves_a_file_of_ratios_that_differs_in_a_last_digit_as_it_is(outc
 def test_a_ratio_as_data_is_plain(outcome: Outcome) -> None:
     _, (one,) = found_in(outcome)
     plain_data = one.result.to_json()
-    assert json.loads(json.dumps(plain_data))["ranked"] is True
+    assert json.loads(json.dumps(plain_data))["validity"] == "valid"
     assert set(PairedRatio.__slots__) <= set(plain_data)
 
 

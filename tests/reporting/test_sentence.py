@@ -31,7 +31,7 @@ def test_each_lens_gets_its_factor_with_its_interval(demo: list[Pair]) -> None:
     assert "the tokens/s of fp32" in training
     assert inference.startswith("Inference: int8-weight sustains 2.0")
     assert "passes the fidelity gate" in inference
-    assert inference.endswith("Not ranked: int4-weight.")
+    assert inference.endswith("Not valid: int4-weight.")
     assert "neither predicts the other" in apart
     assert "2.76× in training" in apart
 
@@ -91,22 +91,22 @@ def test_one_run_a_side_gives_no_interval_and_says_so(tmp_path: Path) -> None:
 def test_what_may_not_be_ranked_is_not_compared(tmp_path: Path) -> None:
     pairs = [relabelled(training_run(tmp_path, p, rows=60), "drift", False, "it slopes") for p in ("fp32", "bf16")]
     text = said(pairs)[0]
-    assert text == "Training: nothing can be ranked (fp32: drift; bf16: drift)."
+    assert text == "Training: nothing is valid (fp32: drift; bf16: drift)."
     assert "×" not in text
 
 
 def test_what_is_not_ranked_is_named_with_its_model_where_there_are_several(tmp_path: Path) -> None:
-    """ "demo-34m · fp32 … Not ranked: fp32." read as a contradiction: the second was another model's."""
+    """ "demo-34m · fp32 … Not valid: fp32." read as a contradiction: the second was another model's."""
     pairs = [steady(training_run(tmp_path, regime, rows=60)) for regime in ("fp32", "bf16")]
     pairs.append(relabelled(training_run(tmp_path, "fp32", rows=60, model="tiny"), "drift", False))
     text = said(pairs)[0]
     assert "the tokens/s of demo-34m · fp32" in text
-    assert text.endswith("Not ranked: tiny · fp32.")
+    assert text.endswith("Not valid: tiny · fp32.")
 
 
 def test_one_lens_says_nothing_about_the_other(tmp_path: Path) -> None:
     training, inference, apart = said([steady(training_run(tmp_path, rows=60))])
-    assert "no other precision is ranked" in training
+    assert "no other precision is valid" in training
     assert inference == "Inference: not measured."
     assert apart == "Only training was measured: it says nothing about inference."
 

@@ -77,11 +77,11 @@ def test_a_terminal_table_fits_eighty_columns_and_names_first_what_is_not_ranked
     assert max(cell_len(line) for line in text.splitlines()) <= 80
     assert "…" not in text
     open_loop, closed = text.split("served by concurrency (closed loop)")
-    assert open_loop.index("✗ fp32 · 32/s is not ranked: overload") < open_loop.index("TTFT")
+    assert open_loop.index("✗ fp32 · 32/s is not valid: overload") < open_loop.index("TTFT")
     assert "invalid (Requests were sent late" in " ".join(open_loop.split())
     assert "overload" not in closed
     row = next(line for line in open_loop.splitlines() if line.startswith("bf16") and " 10 " in line)
-    assert row.split()[-1] == "steady"
+    assert row.split()[-1] in ("valid", "provisional")
 
 
 def test_one_reason_is_told_once_however_many_points_share_it(served: list[Pair]) -> None:
@@ -107,14 +107,14 @@ def test_what_stands_against_points_comes_before_every_latency_and_the_checks_af
     believed = served_part.index("Can these numbers be believed?")
     assert served_part.index("TTFT p50") < believed < served_part.index("80,000 tokens/s")
     assert believed < served_part.index("<svg"), "charts are drawn of what may be believed"
-    assert page.index("points not ranked, overload") < page.index("small, served")
+    assert page.index("points not valid, overload") < page.index("small, served")
 
 
 def test_every_point_has_its_client_its_load_and_the_figures_behind_them(part: ServedPart) -> None:
     found = {row.name: (row.client, row.load, row.ranked) for row in part.checks.rows}
-    assert found["bf16 · 18/s"] == ("invalid", "not judged", False)
-    assert found["fp32 · 32/s"] == ("valid", "overload", False)
-    assert found["bf16 · 16 in flight"][0] == "valid"
+    assert found["bf16 · 18/s"] == ("at its limit", "not judged", False)
+    assert found["fp32 · 32/s"] == ("good", "overload", False)
+    assert found["bf16 · 16 in flight"][0] == "good"
     assert part.calibration.startswith("Before 9 of 9 runs the client was calibrated")
     assert part.calibration.count("120 µs") == 1
 
@@ -144,7 +144,7 @@ def test_hollow_points_are_named_and_in_no_line(part: ServedPart) -> None:
     assert "bf16 at 18: invalid" in ttft.caption
     assert ">overload<" in ttft.svg
     assert "SLO 500 ms" in ttft.svg
-    far = "up to fp32 · 10/s and bf16 · 10/s among the 2 of 4 ranked points that have a p99."
+    far = "up to fp32 · 10/s and bf16 · 10/s among the 2 of 4 points that have a p99."
     assert ttft.title == f"p99 TTFT stays within 0.5 s {far}"
 
 
@@ -152,8 +152,8 @@ def test_a_chart_says_how_many_of_its_points_have_a_p99(tmp_path: Path) -> None:
     """It said "up to 6/s among the points measured" where a p99 was there at one of two."""
     pairs = [served_run(tmp_path, 4, seconds=30), served_run(tmp_path, 8, seconds=90)]
     titles = [_ttft_title([_ranked(pair) for pair in chosen]) for chosen in (pairs, pairs[:1], pairs[1:])]
-    assert titles[0] == "p99 TTFT stays within 0.5 s up to bf16 · 8/s among the 1 of 2 ranked points that have a p99."
-    assert titles[1] == "Too few requests for a p99 TTFT at any ranked point."
+    assert titles[0] == "p99 TTFT stays within 0.5 s up to bf16 · 8/s among the 1 of 2 points that have a p99."
+    assert titles[1] == "Too few requests for a p99 TTFT at any valid point."
     assert titles[2].endswith("among the points measured.")
 
 
@@ -168,7 +168,7 @@ def _ttft_title(pairs: list[Pair]) -> str:
 
 def test_a_point_that_is_not_ranked_is_on_no_front(part: ServedPart) -> None:
     pareto = next(figure for figure in part.figures if figure.id.endswith("rate-pareto"))
-    assert "of 4 ranked open-loop points" in pareto.title
+    assert "of 4 open-loop points" in pareto.title
 
 
 def test_the_timeline_shows_the_servers_own_queue_where_it_was_read(part: ServedPart, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_engine_level_runs_and_served_ones_stand_apart(page: str) -> None:
 def test_the_sentence_says_how_far_each_precision_went_and_what_came_next(served: list[Pair]) -> None:
     _, said, _ = sentences((), view(served).groups("inference"))
     assert "fp32 at 10 requests/s has" in said
-    assert "32 requests/s is not ranked (overload)" in said
+    assert "32 requests/s is not valid (overload)" in said
     assert "×" not in said  # at a given rate all precisions put out the same tokens: a factor would be about nothing
 
 

@@ -44,8 +44,8 @@ def test_values_of_a_column_end_in_the_same_place(demo: list[Pair]) -> None:
 def test_what_is_not_ranked_is_shown_last_and_marked(demo: list[Pair]) -> None:
     text = shown(demo, "inference")
     assert text.index("int4-weight") > text.index("int8-weight")
-    assert "not ranked" in text
-    assert "✗ int4-weight is not ranked: slowdown" in text
+    assert "not valid" in text
+    assert "✗ int4-weight is not valid: slowdown" in text
 
 
 def test_energy_without_a_counter_is_a_dash_with_its_reason_below(demo: list[Pair]) -> None:

@@ -42,9 +42,9 @@ def test_what_was_not_measured_has_no_value_and_a_reason(runs: list[Run]) -> Non
 def test_a_row_says_at_which_point_and_whether_its_run_may_be_ranked(runs: list[Run], tmp_path: Path) -> None:
     row = tidy_rows([summary_of(runs[0])])[0]
     assert (row["precision"], row["global_batch"], row["seq_len"], row["batch"]) == ("fp32", 4, 32, None)
-    assert (row["state"], row["label"], row["ranked"]) == ("finished", summary_of(runs[0]).label, True)
+    assert (row["state"], row["label"], row["validity"]) == ("finished", summary_of(runs[0]).label, "valid")
     drifting = measured(tmp_path, training("fake", protocol=for_rows(60), options={"drift": 9.0}))
-    assert {(row["label"], row["ranked"]) for row in tidy_rows([summary_of(drifting)])} == {("drift", False)}
+    assert {(row["label"], row["validity"]) for row in tidy_rows([summary_of(drifting)])} == {("drift", "not valid")}
 
 
 def test_no_runs_are_no_rows() -> None:

@@ -12,7 +12,7 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.html.stack import _machine_line
 from twinlens.reporting.load_kind import kind_of
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.view import in_order, runs_word, view, why_not_ranked
+from twinlens.reporting.view import in_order, runs_word, view, why_not_valid
 from twinlens.reporting.wording.finding import label_words
 from twinlens.stats.summary.group import group
 
@@ -66,10 +66,10 @@ def test_points_that_differ_in_settings_of_the_executor_are_called_by_them(tmp_p
 
 
 def test_the_reason_for_not_ranking_counts_the_runs(demo: list[Pair]) -> None:
-    reasons = {entry.name: why_not_ranked(entry.group) for entry in view(demo).lenses[1].entries}
+    reasons = {entry.name: why_not_valid(entry.group) for entry in view(demo).lenses[1].entries}
     assert reasons["fp32"] is None
     assert reasons["int4-weight"] is not None
-    assert reasons["int4-weight"].startswith("slowdown in 1 of 3 runs (")
+    assert reasons["int4-weight"].startswith("not valid: slowdown in 1 of 3 runs (")
 
 
 def test_an_unfinished_run_keeps_its_group_from_being_ranked(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_an_unfinished_run_keeps_its_group_from_being_ranked(tmp_path: Path) -> 
     ]
     (group,) = view([relabelled(pair, "flat", True) for pair in pairs]).groups("training")
     assert not group.ranked
-    assert why_not_ranked(group) == "unfinished (interrupted) in 1 of 2 runs"
+    assert why_not_valid(group) == "not valid: unfinished (interrupted) in 1 of 2 runs"
 
 
 def test_labels_are_said_in_words() -> None:

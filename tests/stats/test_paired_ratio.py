@@ -119,13 +119,13 @@ def test_a_round_that_only_one_point_finished_is_no_pair() -> None:
     ratio = paired_ratio([(rates([0, 3], [2.0, 2.0]), rates([1], [1.0]))], [2])
     assert ratio.blocks == 1
     assert ratio.label == "too short"
-    assert not ratio.ranked
+    assert ratio.validity == "not valid"
 
 
 def test_no_common_round_is_absent_with_a_reason() -> None:
     ratio = paired_ratio([], [])
     assert ratio.ratio.value is None
-    assert not ratio.ranked
+    assert ratio.validity == "not valid"
 
 
 def test_what_meets_both_sides_leaves_the_ratio_alone() -> None:
@@ -138,7 +138,7 @@ def test_what_meets_both_sides_leaves_the_ratio_alone() -> None:
         fast, plain = list(20 / slow * noise[0]), list(10 / slow * noise[1])
         pairs.append((rates(list(range(0, 80, 2)), fast), rates(list(range(1, 80, 2)), plain)))
     ratio = paired_ratio(pairs, [2] * 3)
-    assert ratio.ranked
+    assert ratio.validity == "valid"
     assert ratio.ratio.low is not None
     assert ratio.ratio.high is not None
     assert 1.97 < ratio.ratio.low < ratio.ratio.high < 2.03
@@ -183,11 +183,11 @@ def test_a_ratio_whose_rounds_could_hide_a_drift_of_a_quarter_is_not_ranked() ->
     ratio = paired_ratio(pairs, [2] * 3)
     assert ratio.visible_change is not None
     assert ratio.visible_change > MOST_HIDDEN
-    assert (ratio.label, ratio.ranked) == ("unproven", False)
+    assert (ratio.label, ratio.validity) == ("unproven", "provisional")
     size = digits(100 * ratio.visible_change, 2)
     reason = f"no change showed in 60 rounds, but a change of less than {size} % could be missed"
     assert clause_of(ratio.reason) == reason
-    assert ratio.ratio.low is not None  # the interval is shown all the same
+    assert ratio.ratio.hidden == pytest.approx(ratio.visible_change), "its interval takes it in"
 
 
 @given(st.floats(0.001, 2.0), st.integers(0, 2**16))
@@ -218,7 +218,8 @@ def test_nineteen_of_twenty_intervals_hold_the_truth(name: str) -> None:
     machine = next(one for one in MACHINES if one.name == name)
     found = sides(machine, 3, 12, 400)
     covered = {repeats: line(name, ratios(found, repeats, 12), repeats, 12) for repeats in (1, 3)}
-    assert 0.917 <= covered[3].covered <= 0.983
+    most = 1.0 if "bursts" in name else 0.983  # beside bursts some are provisional, and their intervals wider
+    assert 0.917 <= covered[3].covered <= most
     assert covered[3].given == 1
     assert abs(covered[3].bias) < 0.015
     assert covered[3].calm > 0.93

@@ -12,6 +12,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.spec.point import Point
 from twinlens.stats.serving.waits import waits
 from twinlens.stats.summary.group import Group
+from twinlens.stats.summary.point import PointVerdict
 from twinlens.stats.summary.policy_choice import choose, difference_interval
 from twinlens.units import SECONDS
 
@@ -24,7 +25,14 @@ def known(value: float, half: float | None = None) -> Estimate:
 
 
 def policy(name: str, p99: Estimate, *, ranked: bool = True) -> Group:
-    return Group("inference", "small", {"admission": name}, (), {P99: p99}, ranked)
+    return Group(
+        "inference",
+        "small",
+        {"admission": name},
+        (),
+        {P99: p99},
+        PointVerdict("valid" if ranked else "not valid", "flat"),
+    )
 
 
 def test_the_lowest_tail_wins_where_the_interval_of_the_difference_clears_zero() -> None:

@@ -45,7 +45,7 @@ def recorded(parent: Path, rows: list[Request], workload: dict[str, Any] | None 
 
 def test_a_served_run_is_summarised_by_intent_and_may_be_ranked(tmp_path: Path) -> None:
     summary = summarise(recorded(tmp_path, steady()))
-    assert summary.verdict.ranked
+    assert summary.verdict.validity == "valid"
     found = summary.metrics
     assert found["ttft_s_p50"].value == pytest.approx(0.030, abs=1e-3)
     assert found["goodput_per_s"].value == pytest.approx(20, rel=0.01)
@@ -68,7 +68,7 @@ def test_a_lockstep_run_is_summarised_as_before(tmp_path: Path) -> None:
 def test_a_client_that_was_in_time_leaves_the_verdict_and_its_certificate_is_shown(tmp_path: Path) -> None:
     run = recorded(tmp_path, steady(), client=CLIENT, calibration=CERTIFICATE)
     summary = summarise(run)
-    assert summary.verdict.ranked
+    assert summary.verdict.validity == "valid"
     assert summary.metrics["client_load"].value == pytest.approx(60 / 100_000, rel=0.02)
     assert summary.metrics["read_lag_s_p99"].value == pytest.approx(20e-6)
     assert summary.metrics["arrival_distance"].value == 0
@@ -77,7 +77,7 @@ def test_a_client_that_was_in_time_leaves_the_verdict_and_its_certificate_is_sho
 def test_a_client_that_was_late_makes_the_run_invalid_and_says_so(tmp_path: Path) -> None:
     run = recorded(tmp_path, steady(late_ms=8.0), client=CLIENT, calibration=CERTIFICATE)
     summary = summarise(run)
-    assert (summary.verdict.label, summary.verdict.ranked) == ("invalid", False)
+    assert (summary.verdict.label, summary.verdict.validity) == ("invalid", "not valid")
     assert "Requests were sent late (p50 8.06 ms)" in clause_of(summary.verdict.reason)
     assert summary.verdict.reason in summary.disqualified
     assert summary.metrics["ttft_s_p50"].value == pytest.approx(0.038, abs=1e-3)
@@ -85,7 +85,7 @@ def test_a_client_that_was_late_makes_the_run_invalid_and_says_so(tmp_path: Path
 
 def test_an_uncalibrated_client_is_noted(tmp_path: Path) -> None:
     summary = summarise(recorded(tmp_path, steady(), client=CLIENT))
-    assert summary.verdict.ranked
+    assert summary.verdict.validity == "valid"
     assert "not-calibrated" in [finding.code for finding in summary.findings]
 
 
@@ -101,7 +101,7 @@ def test_failures_stay_in_the_denominator(tmp_path: Path) -> None:
 
 def test_a_run_without_rows_says_so(tmp_path: Path) -> None:
     summary = summarise(recorded(tmp_path, []))
-    assert (summary.verdict.label, summary.verdict.ranked, summary.rows) == ("too short", False, 0)
+    assert (summary.verdict.label, summary.verdict.validity, summary.rows) == ("too short", "not valid", 0)
 
 
 def test_other_tools_numbers_come_from_the_same_rows_and_stand_apart(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from twinlens.stats.server.samples import ServerRows
 from twinlens.stats.serving.window import Window
 
 REQUESTS = columns(row(1000.0 * i, [1000.0 * i + 20, 1000.0 * i + 40]) for i in range(10))
-WINDOW = Window(np.arange(10), 2_000_000_000, 8_000_000_000, 0, 10, "flat", True, "steady")
+WINDOW = Window(np.arange(10), 2_000_000_000, 8_000_000_000, 0, 10, "flat", "valid", "steady")
 
 
 def figures(rows: list[dict[str, Any]], slots: int | None = None, window: Window = WINDOW) -> ServerFigures:

@@ -95,7 +95,7 @@ def test_a_throttle_of_six_percent_half_way_is_a_slowdown(n, cv):
 def test_a_slowdown_names_the_rows_and_the_size():
     times = noise(np.random.default_rng(0), 200, 0.005) * np.where(share(200) >= 0.5, 1.06, 1.0)
     steadiness = segment(times)
-    assert (steadiness.label, steadiness.ranked, steadiness.steady_begin) == ("slowdown", False, 100)
+    assert (steadiness.label, steadiness.validity, steadiness.steady_begin) == ("slowdown", "not valid", 100)
     assert clause_of(steadiness.reason).startswith("rows from 100 on take ")
     assert clause_of(steadiness.reason).endswith(" % longer than 0 to 99 did")
 
@@ -103,7 +103,7 @@ def test_a_slowdown_names_the_rows_and_the_size():
 def test_a_speed_up_is_a_warm_up_although_both_levels_are_long():
     times = noise(np.random.default_rng(0), 200, 0.01) * np.where(share(200) < 0.3, 1.06, 1.0)
     steadiness = segment(times)
-    assert (steadiness.label, steadiness.ranked, steadiness.steady_begin) == ("warm-up", True, 60)
+    assert (steadiness.label, steadiness.validity, steadiness.steady_begin) == ("warm-up", "valid", 60)
 
 
 @pytest.mark.parametrize(("n", "cv"), [(200, 0.01), (200, 0.03), (1000, 0.03)])
@@ -139,17 +139,17 @@ def test_a_pattern_shorter_than_a_window_is_no_cycle_of_the_run():
 
 
 def test_a_random_walk_is_no_steady_state():
-    """Steps of 3 %, 400 traces: 61 % none, 30 to 33 % drift; ranked wrongly 5 % (200 rows), 7 % (1,000)."""
+    """Steps of 3 %, 200 traces: 37 to 40 % none, 32 to 34 % drift, 10 to 14 % provisional, of which 9 in 10 hold."""
     for n in (200, 1000):
         verdicts_seen = labels(lambda rng, n=n: np.exp(0.03 * np.cumsum(rng.normal(size=n))))
         assert verdicts_seen["flat"] + verdicts_seen["warm-up"] <= 0.25 * TRACES
-        assert verdicts_seen["no steady state"] >= 0.35 * TRACES
+        assert verdicts_seen["no steady state"] >= 0.25 * TRACES
 
 
 def test_a_slower_level_only_at_the_end_stays_in_the_window_and_keeps_the_run_from_being_ranked():
     times = noise(np.random.default_rng(2), 200, 0.01) * np.where(share(200) >= 0.9, 1.1, 1.0)
     steadiness = segment(times)
-    assert (steadiness.label, steadiness.ranked, steadiness.steady_begin) == ("disturbed", False, 0)
+    assert (steadiness.label, steadiness.validity, steadiness.steady_begin) == ("disturbed", "not valid", 0)
     (late,) = steadiness.disturbed.stretches
     assert (late.begin_row, late.end_row) == (180, 200)
     assert late.factor == pytest.approx(1.1, abs=0.01)
@@ -160,7 +160,7 @@ def test_a_slower_level_only_at_the_end_stays_in_the_window_and_keeps_the_run_fr
 def test_a_run_without_a_level_for_a_third_of_it_is_no_steady_state():
     times = noise(np.random.default_rng(2), 200, 0.01) * np.repeat([1.0, 1.3, 1.1, 1.5, 1.2], 40)
     steadiness = segment(times)
-    assert (steadiness.label, steadiness.ranked, steadiness.steady_begin) == ("no steady state", False, 0)
+    assert (steadiness.label, steadiness.validity, steadiness.steady_begin) == ("no steady state", "not valid", 0)
     assert clause_of(steadiness.reason) == "no level holds for 33 % of the rows"
 
 
@@ -183,7 +183,7 @@ def test_a_stall_too_small_to_matter_is_named_and_the_run_is_ranked():
     times = noise(np.random.default_rng(3), 2000, 0.01)
     times[700] = 3.0
     steadiness = segment(times)
-    assert (steadiness.label, steadiness.ranked, steadiness.disturbed.heavy) == ("flat", True, False)
+    assert (steadiness.label, steadiness.validity, steadiness.disturbed.heavy) == ("flat", "valid", False)
     assert [(stretch.begin_row, stretch.end_row) for stretch in steadiness.disturbed.stretches] == [(700, 701)]
 
 
@@ -193,7 +193,7 @@ def test_a_slow_phase_in_mid_run_is_no_warm_up(rows, slower, slow_rows):
     times = 0.1 * noise(np.random.default_rng(1), rows, 0.005)
     times[240 : 240 + slow_rows] *= slower
     steadiness = segment(times)
-    assert (steadiness.label, steadiness.ranked, steadiness.steady_begin) == ("disturbed", False, 0)
+    assert (steadiness.label, steadiness.validity, steadiness.steady_begin) == ("disturbed", "not valid", 0)
     assert steadiness.disturbed.largest.begin_row == pytest.approx(240, abs=2)
     assert steadiness.disturbed.largest.factor == pytest.approx(slower, rel=0.02)
 
@@ -207,8 +207,8 @@ def test_a_slow_phase_after_the_first_rows_is_no_warm_up(rows, before, part):
     row_s[before : before + slow] *= 1.3
     found = segment(row_s)
     assert found.steady_begin <= before
-    assert not found.ranked or any(one.begin_row <= before + 3 for one in found.disturbed.stretches)
-    assert not found.ranked or part < 0.1
+    assert found.validity == "not valid" or any(one.begin_row <= before + 3 for one in found.disturbed.stretches)
+    assert found.validity == "not valid" or part < 0.1
 
 
 def test_a_slow_start_that_scatters_is_warm_up_and_in_no_figure():
@@ -217,7 +217,7 @@ def test_a_slow_start_that_scatters_is_warm_up_and_in_no_figure():
         row_s = noise(np.random.default_rng(seed), 2000, 0.08)
         row_s[:200] *= 1.2
         found = segment(row_s)
-        assert found.ranked
+        assert found.validity == "valid"
         assert 180 <= found.steady_begin <= 220, seed
 
 
@@ -227,7 +227,7 @@ def test_a_disturbance_between_two_levels_that_differ_a_little_is_no_warm_up_eit
     times[360:] *= 0.98
     steadiness = segment(times)
     assert steadiness.steady_begin <= 1
-    assert not steadiness.ranked
+    assert steadiness.validity == "not valid"
 
 
 @pytest.mark.parametrize("factor", [1.5, 3.0])
@@ -244,7 +244,7 @@ def test_spikes_all_through_a_run_are_a_habit_that_is_named_and_kept():
     for seed in range(TRACES):
         rng = np.random.default_rng(seed)
         steadiness = segment(noise(rng, 2000, 0.03) * np.where(rng.random(2000) < 0.02, rng.uniform(2, 10, 2000), 1.0))
-        ranked += steadiness.ranked
+        ranked += steadiness.validity == "valid"
         named += len(steadiness.disturbed.stretches) > 15
     assert ranked >= 0.9 * TRACES
     assert named == TRACES
@@ -254,7 +254,7 @@ def test_a_slow_first_row_is_a_warm_up_of_one_row():
     times = noise(np.random.default_rng(4), 60, 0.03)
     times[0] = 5.0
     steadiness = segment(times)
-    assert (steadiness.label, steadiness.steady_begin, steadiness.ranked) == ("warm-up", 1, True)
+    assert (steadiness.label, steadiness.steady_begin, steadiness.validity) == ("warm-up", 1, "valid")
 
 
 def test_tagged_rows_bound_the_steady_part_from_below():
@@ -266,7 +266,7 @@ def test_a_row_that_compiles_in_mid_run_is_a_stall_like_any_other():
     times = noise(np.random.default_rng(5), 100, 0.01)
     times[[0, 60]] = 20.0
     steadiness = segment(times, tagged_rows=[0, 60])
-    assert (steadiness.label, steadiness.ranked, steadiness.steady_begin) == ("disturbed", False, 1)
+    assert (steadiness.label, steadiness.validity, steadiness.steady_begin) == ("disturbed", "not valid", 1)
     assert (steadiness.disturbed.largest.begin_row, steadiness.disturbed.largest.end_row) == (60, 61)
 
 
@@ -275,8 +275,10 @@ def test_too_few_rows_or_seconds_are_too_short_and_say_what_is_asked_for():
     assert steadiness.label == "too short"
     assert clause_of(steadiness.reason) == "only 12 rows after the start, of 12 rows; at least 20 are needed"
     brief = segment(np.ones(30), rule=SteadyRule(min_seconds=60))
-    assert (brief.label, brief.ranked) == ("too short", False)
-    assert "only 30 s after the start, of 30 rows; at least 60 s are needed" in clause_of(brief.reason)
+    assert (brief.label, brief.validity) == ("unproven", "provisional"), "nothing wrong was seen, for too short a time"
+    assert "only 30 s in the level that begins at row 0; at least 60 s are needed" in clause_of(brief.reason)
+    long = segment(np.ones(30), rule=SteadyRule(min_seconds=30))
+    assert brief.least_visible_change == pytest.approx(2 * long.least_visible_change), "over twice the time"
 
 
 def test_work_per_row_makes_long_rows_of_much_work_no_disturbance():

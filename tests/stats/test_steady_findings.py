@@ -17,7 +17,7 @@ from twinlens.stats.steady.disturbed import Disturbance, Disturbed
 from twinlens.stats.steady.segment import segment
 from twinlens.stats.summary.group import Verdict
 
-FLAT = Verdict("flat", True, "one level", 0, 100, 0.0, 60.0)
+FLAT = Verdict("flat", "valid", "one level", 0, 100, 0.0, 60.0)
 
 
 def telemetry(**columns: np.ndarray) -> pa.Table:
@@ -72,7 +72,9 @@ def test_a_clock_that_moves_and_a_board_that_still_warms_are_warnings() -> None:
     (heat,) = machine(FLAT, telemetry(**warming))
     assert (heat.code, heat.numbers["c_per_min"]) == ("still-warming", pytest.approx(3.0))
     assert "grew warmer by 3.0 °C a minute" in sentence_of(heat)
-    assert not list(machine(replace(FLAT, ranked=False), telemetry(**warming))), "it is not ranked for another reason"
+    assert not list(machine(replace(FLAT, validity="not valid"), telemetry(**warming))), (
+        "it is not valid for another reason"
+    )
     assert not list(machine(FLAT, telemetry(sm_mhz=np.full(5, 1.0)))), "five samples have no spread"
 
 
@@ -98,7 +100,7 @@ def test_the_error_that_decides_is_that_of_the_rate_that_is_reported() -> None:
 
 def test_a_level_that_wanders_has_no_mean_and_one_that_only_scatters_has() -> None:
     rng = np.random.default_rng(0)
-    assert segment(np.exp(0.05 * rng.normal(size=300))).ranked
+    assert segment(np.exp(0.05 * rng.normal(size=300))).validity == "valid"
     slow = np.repeat(rng.normal(size=12), 25)  # a level that changes every 25 rows by itself
     steadiness = segment(np.exp(0.25 * slow + 0.01 * rng.normal(size=300)))
-    assert not steadiness.ranked
+    assert steadiness.validity == "not valid"

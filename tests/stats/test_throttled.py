@@ -35,7 +35,7 @@ def test_idle_and_application_clocks_are_no_throttling_and_no_reading_is_no_shar
 def test_a_power_cap_is_said_as_what_it_is() -> None:
     def found(*bits: int) -> list[Finding]:
         run = SimpleNamespace(telemetry=sampled(*(board(at_s, each) for at_s, each in enumerate(bits))))
-        verdict = SimpleNamespace(begin_s=0, end_s=9, ranked=True)
+        verdict = SimpleNamespace(begin_s=0, end_s=9, validity="valid")
         return list(shared_machine(SimpleNamespace(run=run, verdict=verdict)))  # type: ignore[arg-type]
 
     (cap,) = found(0x4, 0x0)

@@ -108,7 +108,7 @@ def saving_every(every: int, count: int, saved_s: float, tag: str | None = None)
 def test_planned_saves_disturb_nothing(tag: str | None) -> None:
     _, found = training_steadiness(saving_every(5, 60, 3.0, tag))
     assert found is not None
-    assert found.ranked
+    assert found.validity == "valid"
     assert not found.disturbed.stretches
 
 

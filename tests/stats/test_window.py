@@ -19,11 +19,11 @@ SLO = Slo(ttft_s=0.1, tpot_s=0.02)
 def test_a_queue_below_capacity_is_steady_and_one_above_is_overloaded() -> None:
     needs = np.random.default_rng(3).uniform(0.4, 0.6, 2000)
     calm = whole(queue(poisson(8, 2000, 1), needs, 8), "open")  # half of capacity
-    assert calm.ranked
+    assert calm.validity == "valid"
     assert calm.in_flight_slope_per_s is None
     rate_per_s = 24.0  # 8 slots of half a second take 16 a second: eight a second stay behind
     growing = whole(queue(poisson(rate_per_s, 2000, 1), needs, 8), "open")
-    assert (growing.label, growing.ranked) == ("overload", False)
+    assert (growing.label, growing.validity) == ("overload", "not valid")
     assert growing.in_flight_slope_per_s == pytest.approx(8.0, rel=0.15)
     assert "the server does not keep up" in clause_of(growing.reason)
 
@@ -50,15 +50,15 @@ def test_one_stall_is_no_overload() -> None:
     assert whole(queue(due, needs, 1), "open").label != "overload"
 
 
-@pytest.mark.parametrize(("failed", "ranked"), [(4, True), (6, False)])
-def test_a_run_in_which_more_than_one_request_in_twenty_fails_is_not_ranked(failed: int, ranked: bool) -> None:
+@pytest.mark.parametrize(("failed", "validity"), [(4, "valid"), (6, "not valid")])
+def test_a_run_in_which_more_than_one_request_in_twenty_fails_is_not_ranked(failed: int, validity: str) -> None:
     steady = columns(row(100 * i, (100 * i + 50, 100 * i + 60)) for i in range(100))
     outcome = steady.outcome.copy()
     outcome[10 : 10 + 8 * failed : 8] = "failed"
     window = whole(replace(steady, outcome=outcome), "closed")
     counted = int((outcome[window.rows] != "ok").sum())
-    assert (window.ranked, counted) == (ranked, failed)
-    assert (window.label == "failing") is ("requests failed" in clause_of(window.reason)) is not ranked
+    assert (window.validity, counted) == (validity, failed)
+    assert (window.label == "failing") is ("requests failed" in clause_of(window.reason)) is (validity == "not valid")
 
 
 def test_a_closed_loop_is_never_overloaded() -> None:
@@ -129,10 +129,10 @@ def test_a_trace_of_two_requests_is_too_short_as_any_run_of_two_is() -> None:
     """Two requests of a trace were "ranked: whole run"."""
     for count, label in ((2, "too short"), (19, "too short"), (20, "whole run")):
         window = whole(columns([row(0, (5, 6 + i)) for i in range(count)]), "whole")
-        assert (window.label, window.ranked) == (label, count >= 20)
+        assert (window.label, window.validity) == (label, "valid" if count >= 20 else "not valid")
     assert "at least 20 are needed" in clause_of(whole(columns([row(0, (5, 6))] * 2), "whole").reason)
 
 
 def test_load_that_changes_by_design_counts_whole() -> None:
     window = whole(columns([row(0, (5, 6 + i)) for i in range(50)]), "whole")
-    assert (window.label, window.ranked, window.first, window.end_ns) == ("whole run", True, 0, 55_000_000)
+    assert (window.label, window.validity, window.first, window.end_ns) == ("whole run", "valid", 0, 55_000_000)

@@ -10,6 +10,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
+from twinlens.stats.estimator.widened import widened
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.paired.by_turns import by_turns, slice_rates
 from twinlens.stats.summary.group import Group, group
@@ -59,7 +60,8 @@ def _ratio(a: Group, b: Group, runs: Sequence[Run]) -> tuple[Estimate | None, bo
             return turns[name].ratio.ratio, turns[name].ranked
         values = [[e.value for run in side.runs if (e := run.metrics.get(name)) and e.value] for side in (b, a)]
         if all(values):
-            return ratio_of_runs(*values), a.ranked and b.ranked
+            hidden = [side.metrics[name].hidden for side in (a, b)]
+            return widened(ratio_of_runs(*values), *hidden), a.ranked and b.ranked
     return None, False
 
 

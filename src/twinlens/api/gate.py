@@ -42,7 +42,7 @@ def _why(summary: Summary) -> str:
         return f"is not finished: {summary.state}"
     if failing is not None:
         return f"fails the gate: {clause_of(failing)} ({failing.code})"
-    if not summary.verdict.ranked:
+    if summary.verdict.validity == "not valid":
         return f"is not steady: {summary.verdict.label} ({clause_of(summary.verdict.reason)})"
     return ""
 

@@ -91,9 +91,8 @@ def _against(model: Side, side: Side, metric: str) -> Finding | None:
     """Why a measurement is not part of a history; None where it is."""
     estimate = side.group.metrics.get(metric)
     if not side.group.ranked:
-        run = next(run for run in side.group.runs if not run.ranked)
-        because = run.disqualified[:1] or (run.verdict.reason,)
-        return Finding("entry-not-ranked", "notes", "", {"state": run.state, "label": run.label}, because=because)
+        state, label, because = side.group.fault
+        return Finding("entry-not-ranked", "notes", "", {"state": state, "label": label}, because=because)
     if side is not model:
         grave = [each for each in compare(model, side).findings if each.severity == "disqualifies"]
         grave = [each for each in grave if each.code != "side-not-ranked"]

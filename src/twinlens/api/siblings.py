@@ -17,6 +17,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
+from twinlens.stats.estimator.widened import widened
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns, slice_rates
 from twinlens.stats.summary.group import Group, Summary, group
@@ -114,7 +115,8 @@ def _ratio(a: Group, b: Group, turns: Mapping[str, ByTurns], names: Iterable[str
             return turns[name].ratio.ratio
         values = [[e.value for run in side.runs if (e := run.metrics.get(name)) and e.value] for side in (b, a)]
         if all(values):
-            return ratio_of_runs(*values)
+            hidden = [side.metrics[name].hidden for side in (a, b)]
+            return widened(ratio_of_runs(*values), *hidden)
     return Estimate.absent(RATIO, "the two share no rate")
 
 

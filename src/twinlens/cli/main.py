@@ -52,7 +52,7 @@ On = Annotated[
     typer.Option("--on", metavar="ray://HOST:PORT", help="Generate the load, or train, on a Ray cluster."),
 ]
 GateFlag = Annotated[
-    bool, typer.Option("--gate", help="Exit 1 if a run is not ranked, misses its target or SLO, or is a no-go.")
+    bool, typer.Option("--gate", help="Exit 1 if a point is not valid, misses its target or SLO, or is a no-go.")
 ]
 Sides = Annotated[
     list[Path], typer.Argument(metavar="RUN", help="Run or study folders, the baseline first; FOLDER@batch=4: a point.")
@@ -202,7 +202,7 @@ def diagnose(
         typer.Option("--ceilings", metavar="PROBE.json", help="Of the server's machine, from `probe --json`."),
     ] = None,
     instrument: Annotated[
-        str | None, typer.Option("--instrument", metavar="profiler", help="Its work once more, watched; never ranked.")
+        str | None, typer.Option("--instrument", metavar="profiler", help="Its work once more, watched; in no figure.")
     ] = None,
 ) -> None:
     """What binds a run: its time by part, four counters, and what to try."""

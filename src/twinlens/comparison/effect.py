@@ -12,6 +12,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.pooled import own_quantiles, pooled_quantile
 from twinlens.stats.estimator.ratio import chance_of, difference, difference_of_runs, ratio, ratio_of_runs
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
+from twinlens.stats.estimator.widened import reach_of, widened, widened_difference
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns
 from twinlens.stats.summary.group import Group, quantile_of
@@ -122,16 +123,36 @@ def _effect(name: str, a: Group, b: Group, turns: ByTurns | None, level: float) 
     values = [_values(group, name) for group in (a, b)]
     absent = next((Estimate.absent(each.unit, each.lacks) for each in (ours, theirs) if each.value is None), None)
     if absent is None and not (a.ranked and b.ranked):
-        absent = Estimate.absent(ours.unit, "a side is not ranked")
+        absent = Estimate.absent(ours.unit, "a side is not valid")
     if absent is not None or ours.unit != theirs.unit:
         absent = absent or Estimate.absent(ours.unit, f"one side is in {ours.unit}, the other in {theirs.unit}")
         return Effect(name, ours, theirs, absent, absent, "none", None, None)
     if (q := quantile_of(name)) is not None:
-        return _of_quantiles(name, q, a, b, level)
+        return _widened(_of_quantiles(name, q, a, b, level), values)
     gap = difference_of_runs(values[1], values[0], unit=ours.unit, level=level)
     times = _ratio(values[1], values[0], level)
     chance = chance_of(values[1], values[0]) if gap.low is not None else None
-    return Effect(name, ours, theirs, times, gap, "runs", _apart(gap), _smallest(gap, ours), chance=chance)
+    found = Effect(name, ours, theirs, times, gap, "runs", _apart(gap), _smallest(gap, ours), chance=chance)
+    return _widened(found, values)
+
+
+def _widened(effect: Effect, values: Sequence[Sequence[float]]) -> Effect:
+    """The effect of sides of which one is provisional, with what could hide in them: b moved towards a.
+
+    `values`: of the runs of a and of b.
+    """
+    reach = reach_of(effect.a, effect.b)
+    if not reach:
+        return effect
+    gap = widened_difference(effect.difference, effect.a, effect.b)
+    times = widened(effect.ratio, effect.a.hidden, effect.b.hidden)
+    chance = effect.chance
+    if chance is not None and effect.difference.value is not None:
+        off = effect.difference.value
+        moved = math.copysign(min(reach, abs(off)), off)
+        chance = max(chance, chance_of([value - moved for value in values[1]], values[0]))
+    smallest = _smallest(gap, effect.a)
+    return replace(effect, ratio=times, difference=gap, apart=_apart(gap), smallest=smallest, chance=chance)
 
 
 def _of_quantiles(name: str, q: float, a: Group, b: Group, level: float) -> Effect:

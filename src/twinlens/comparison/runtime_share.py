@@ -15,6 +15,7 @@ from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
+from twinlens.stats.estimator.widened import widened, widened_difference
 from twinlens.stats.summary.serving import is_served
 
 METRICS = ("ttft_s_p50", "tpot_s_p50")
@@ -110,7 +111,9 @@ def _share(name: str, engine: Side, server: Side) -> Share:
     ours, theirs = ([e.value for run in side.group.runs if (e := run.metrics.get(name)) and e.value]
                     for side in (engine, server))  # fmt: skip
     rest = difference_of_runs(theirs, ours, unit="s")
-    return Share(name, engine.group.metrics[name], server.group.metrics[name], ratio_of_runs(ours, theirs), rest)
+    a, b = engine.group.metrics[name], server.group.metrics[name]
+    share = widened(ratio_of_runs(ours, theirs), a.hidden, b.hidden)
+    return Share(name, a, b, share, widened_difference(rest, b, a))
 
 
 def _findings(engine: Side, server: Side, shares: Sequence[Share]) -> Iterator[Finding]:
@@ -122,8 +125,6 @@ def _findings(engine: Side, server: Side, shares: Sequence[Share]) -> Iterator[F
             yield Finding("no-kernel-share", "warns", each.metric, {"ratio": each.share.value}, {"share": each.share})
     for letter, side in (("A", engine), ("B", server)):
         if not side.group.ranked:
-            run = next(run for run in side.group.runs if not run.ranked)
-            numbers = {"side": letter, "name": side.name, "state": run.state, "label": run.label}
-            yield Finding(
-                "side-not-ranked", "warns", "", numbers, because=run.disqualified[:1] or (run.verdict.reason,)
-            )
+            state, label, because = side.group.fault
+            numbers = {"side": letter, "name": side.name, "state": state, "label": label}
+            yield Finding("side-not-ranked", "warns", "", numbers, because=because)

@@ -164,9 +164,8 @@ def _unranked(a: Side, b: Side, found: Sequence[Effect]) -> Iterator[Finding]:
             return
     for letter, side in (("A", a), ("B", b)):
         if not side.group.ranked:
-            run = next(run for run in side.group.runs if not run.ranked)
-            numbers = {"side": letter, "name": side.name, "state": run.state, "label": run.label}
-            because = run.disqualified[:1] or (run.verdict.reason,)
+            state, label, because = side.group.fault
+            numbers = {"side": letter, "name": side.name, "state": state, "label": label}
             yield Finding("side-not-ranked", "warns" if by_turns else "disqualifies", "", numbers, because=because)
 
 
@@ -206,5 +205,5 @@ def _side_json(side: Side) -> dict[str, Any]:
     group = side.group
     machine = group.machine.name if group.machine else None
     return {"name": side.name, "lens": group.lens, "model": group.model, "point": group.point, "machine": machine} | {
-        "ranked": group.ranked, "runs": [run.id for run in side.runs]
+        "validity": group.validity, "runs": [run.id for run in side.runs]
     }  # fmt: skip

@@ -97,7 +97,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
     partition, phases, batch, filled = read(run, summary)
     window = summary.verdict.begin_s, summary.verdict.end_s
     return Evidence(
-        kind, summary.ranked, summary.label, partition, phases,
+        kind, summary.validity == "valid", summary.label, partition, phases,
         *_ceilings(run, kind), summary.metrics, summary.findings,
         batch, filled, None if facts is None or kind == "served" else "accelerator.uuid" in facts.executor.facts,
         in_use(run),

@@ -142,7 +142,7 @@ def _indeterminate(subject: str, why: str, seen: Evidence, numbers: Mapping[str,
 
 
 def _grade(seen: Evidence, margin: float) -> int:
-    """2 of a ranked run and a share that is clear of its threshold; one less for each that is missing, and where the
+    """2 of a valid run and a share that is clear of its threshold; one less for each that is missing, and where the
     ceilings are of another hour."""
     return max(0, int(seen.ranked) + int(margin >= _NEAR) - int(seen.probed))
 

@@ -20,7 +20,8 @@ class Estimate:
     `value` is None when it cannot be said; `reason` then says why. It is never 0 or inf in that case.
     `low`, `high` bound it at confidence `level` (0-1), or are None where no interval can be given; `no_interval` may
     then say why. `n` counts the independent observations behind it, `runs` the runs it was put together from, where it
-    was. `seen`: how much there was of what `reason` or `no_interval` asks for. `unit` is one of `twinlens.units`.
+    was. `seen`: how much there was of what `reason` or `no_interval` asks for. `hidden`: the relative change that could
+    hide in a provisional figure, for which the bounds were widened. `unit` is one of `twinlens.units`.
     `spread`: of a quantile of one run, what it was read from, so that repeats can be pooled; shown nowhere.
     """
 
@@ -36,6 +37,7 @@ class Estimate:
     no_interval: str | None = None
     seen: str | None = None
     runs: int | None = None
+    hidden: float | None = None
     spread: Spread | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

@@ -61,10 +61,12 @@ def first_effect(comparison: Comparison) -> Effect | None:
 
 
 def side_words(side: Side) -> str:
-    """ "bf16 · AMD EPYC, 2 processors · torch 2.13.0+cpu · 5 runs, not ranked"."""
+    """ "bf16 · AMD EPYC, 2 processors · torch 2.13.0+cpu · 5 runs, not valid"."""
     machine = side.group.machine
     parts = [side.name, *((machine.name, machine.software) if machine else ()), runs_word(len(side.runs))]
-    return display.clean(" · ".join(parts), 200) + ("" if side.group.ranked else ", not ranked")
+    return display.clean(" · ".join(parts), 200) + (
+        "" if side.group.validity == "valid" else f", {side.group.validity}"
+    )
 
 
 def subject_words(comparison: Comparison) -> str:

@@ -7,10 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.validity import Validity
 from twinlens.units import digits, scale, show
 
 ABSENT = "–"
+MARKS: dict[Validity, str] = {"valid": "✓", "provisional": "~", "not valid": "✗"}
+STYLES: dict[Validity, str] = {"valid": "green", "provisional": "cyan", "not valid": "yellow"}
 _SYMMETRIC = 0.15  # sides that differ by less than this share of the larger are shown as one ±
+
+
+def doubt_mark(state: Validity) -> str:
+    """The mark before what is not valid or provisional, and a space; "" for what is valid."""
+    return "" if state == "valid" else f"{MARKS[state]} "
 
 
 def clean(text: Any, most: int = 240) -> str:

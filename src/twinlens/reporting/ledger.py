@@ -46,7 +46,7 @@ def cells_of(ledger: Ledger, step: Step) -> tuple[str, ...]:
     figures = [figure_words(ledger, name, step.figures[name]) for name in shown(ledger)]
     if any(each.repays.value is not None for each in ledger.steps):
         figures.append(display.bare(step.repays))
-    mark = "" if step.side.group.ranked else "✗ "
+    mark = display.doubt_mark(step.side.group.validity)
     return (f"{mark}{short_name(step.side, 26)}", changed(step), *figures, *_ratio(step.before))
 
 
@@ -63,7 +63,7 @@ def remarks_of(ledger: Ledger) -> list[str]:
     for number, step in enumerate(ledger.steps):
         findings = step.before.findings if step.before else ()
         told = [each for each in findings if each.severity != "notes"]
-        # Each step is B against the one above; that the one above is not ranked was said there.
+        # Each step is B against the one above; that the one above is not valid was said there.
         told = [each for each in told if number == 1 or each.numbers.get("side") != "A"]
         said += [f"Step {number}: {sentence_of(each)}" for each in told]
     return said

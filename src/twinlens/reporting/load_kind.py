@@ -5,11 +5,11 @@ And how they were held back on the way, where a policy did that: points that dif
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording.finding import label_words
+from twinlens.reporting.wording.finding import label_words, verdict_word
 from twinlens.stats.summary.group import Group, Summary
 from twinlens.units import show
 
@@ -95,8 +95,15 @@ def place_of(group: Group) -> float:
 
 
 def fault_of(group: Group) -> str:
-    """Why its numbers are drawn hollow, in a word or two; "" for a group that is ranked."""
-    if group.ranked:
-        return ""
+    """Why its numbers are drawn hollow, in a word or two; "" for a group that is valid or provisional."""
+    return "" if group.ranked else _fault(group, label_words)
+
+
+def verdict_of(group: Group) -> str:
+    """The verdict on a point in one word of a first screen: valid, provisional, or why it is not valid."""
+    return group.validity if group.ranked else _fault(group, verdict_word)
+
+
+def _fault(group: Group, word: Callable[[str], str]) -> str:
     states = [run.state for run in group.runs if run.state != "finished"]
-    return clean(states[0] if states else label_words(group.label), 40)
+    return clean(states[0] if states else word(group.label), 40)

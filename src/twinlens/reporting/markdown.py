@@ -19,7 +19,7 @@ from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_
 from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.paired_table import paired_of
-from twinlens.reporting.view import Material, each_once, those_measured, why_not_ranked
+from twinlens.reporting.view import Material, each_once, those_measured, why_not_valid
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group, Summary, group
@@ -67,7 +67,7 @@ def _of_points(material: Sequence[Material]) -> list[str]:
     return [
         f"**{escaped(verdict_words(groups, turns))}**",
         *tables,
-        _items([*ratios, *_not_ranked(groups), *(said_of(line) for line in finding_lines(groups))]),
+        _items([*ratios, *_not_valid(groups), *(said_of(line) for line in finding_lines(groups))]),
         _folded(
             "What ran, and why some figures have no interval",
             "\n\n".join(part for part in (_facts(*zip(*first, strict=True)), _items(_numbered(notes))) if part),
@@ -75,9 +75,9 @@ def _of_points(material: Sequence[Material]) -> list[str]:
     ]
 
 
-def _not_ranked(groups: Sequence[Group]) -> list[str]:
-    reasons = [why for member in groups if (why := why_not_ranked(member)) is not None]
-    return [f"not ranked: {why}" for why in dict.fromkeys(reasons)]
+def _not_valid(groups: Sequence[Group]) -> list[str]:
+    reasons = [why for member in groups if (why := why_not_valid(member)) is not None]
+    return list(dict.fromkeys(reasons))
 
 
 def _facts(runs: Sequence[Run], summaries: Sequence[Summary]) -> str:

@@ -38,7 +38,6 @@ def runs_html(summaries: Sequence[Summary], total: int, faults: Sequence[BadInpu
 
 def _line(summary: Summary) -> str:
     pair = headline(summary)
-    ranked = "" if summary.ranked else ", not ranked"
     cells = (
         summary.run,
         summary.lens,
@@ -46,7 +45,7 @@ def _line(summary: Summary) -> str:
         summary.point.get("precision", "?"),
         summary.repeat + 1,
         summary.state,
-        f"{label_words(summary.label)}{ranked}",
+        f"{summary.validity} ({label_words(summary.label)})",
         display.value(pair[1]) if pair else display.ABSENT,
     )
     style = _CELL.format("left")
@@ -59,7 +58,6 @@ def summary_html(summary: Summary) -> str:
     ids = [*([pair[0]] if pair else []), *(id for id in _SHOWN[summary.lens] if id in summary.metrics)]
     rows = "".join(_row(id, summary) for id in ids)
     verdict = summary.verdict
-    ranked = "ranked" if summary.ranked else "not ranked"
     label = f"{label_words(verdict.label)} ({clause_of(verdict.reason)})"
     told = "".join(
         f"<br><span>{escape(sentence_of(finding))}</span>"
@@ -67,7 +65,8 @@ def summary_html(summary: Summary) -> str:
         if finding.severity != "notes"
     )
     head = f"{display.clean(summary.model)} · {display.clean(summary.point.get('precision', '?'))} · {summary.lens}"
-    under = f"repeat {summary.repeat + 1}, {display.clean(summary.state)}, {summary.rows:,} rows, {ranked}: {label}"
+    under = f"repeat {summary.repeat + 1}, {display.clean(summary.state)}, {summary.rows:,} rows"
+    under = f"{under}, {summary.validity}: {label}"
     return (
         f"<div><strong>{escape(head)}</strong><br><span>{escape(under)}</span>{told}"
         f"<table><caption>{escape(display.clean(summary.run))}; intervals are within this one run</caption>"

@@ -1,4 +1,4 @@
-"""Ratios of points that took turns, as a report shows them: between which groups, whether ranked, and in words."""
+"""Ratios of points that took turns, as a report shows them: between which groups, their state, and in words."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlens.record.run import Run
+from twinlens.record.validity import Validity, weakest
 from twinlens.reporting import display
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.view import in_order
@@ -21,16 +22,18 @@ Reference = Callable[[Group, Sequence[Group]], Group | None]
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The ratio of one group's rate to its reference's. `fault`: what keeps it from being ranked, "" where nothing."""
+    """The ratio of one group's rate to its reference's. `fault`: why it is not valid, or provisional; else ""."""
 
     group: Group
     reference: Group
     result: PairedRatio
+    validity: Validity
     fault: str
 
     @property
     def ranked(self) -> bool:
-        return not self.fault
+        """Whether it may be compared."""
+        return self.validity != "not valid"
 
     @property
     def is_headline(self) -> bool:
@@ -51,7 +54,7 @@ def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference
         if reference is not None:
             names = dict(zip(map(id, alike), point_names(alike), strict=True))
             turns = by_turns(group, reference, by_id, rates, (names[id(group)], names[id(reference)]))
-            ratios += [Paired(group, reference, each.ratio, _fault(each)) for each in turns]
+            ratios += [Paired(group, reference, each.ratio, each.validity, _fault(each)) for each in turns]
     return tuple(ratios)
 
 
@@ -65,7 +68,7 @@ def paired_json(ratios: Sequence[Paired]) -> list[dict[str, Any]]:
             "reference": pair.reference.point,
         }
         | pair.result.to_json()
-        | {"ranked": pair.ranked, "fault": pair.fault}
+        | {"validity": pair.validity, "fault": pair.fault}
         for pair in ratios
     ]
 
@@ -79,25 +82,27 @@ def ratio_words(pair: Paired) -> str:
 
 
 def paired_words(pair: Paired) -> str:
-    """ "bf16 sustains 1.83× (1.79–1.87×) the tokens/s of fp32", and whether it is the ratio or the rates that rank."""
+    """ "bf16 sustains 1.83× (1.79–1.87×) the tokens/s of fp32", whose states differ."""
     label = METRICS[pair.result.metric].label if pair.result.metric in METRICS else "rate"
     return f"{pair.result.above} sustains {ratio_words(pair)} the {label} of {pair.result.below}"
 
 
 def standing_words(ratios: Sequence[Paired]) -> str:
-    """Which of the ratio and the rates is ranked, with the reason for what is not."""
+    """The states of ratios and rates, with the reason for rates that are not valid."""
     rates = {id(group): group for pair in ratios for group in (pair.group, pair.reference)}.values()
-    ratio = "the ratio is ranked" if len(ratios) == 1 else "the ratios are ranked"
-    if all(group.ranked for group in rates):
+    of_ratio, of_rates = weakest(pair.validity for pair in ratios), weakest(group.validity for group in rates)
+    ratio = f"the ratio is {of_ratio}" if len(ratios) == 1 else f"the ratios are {of_ratio}"
+    if of_ratio == of_rates:
         return f"{ratio}, and so are the absolute rates"
     reasons = "; ".join(dict.fromkeys(display.clean(group.label, 60) for group in rates if not group.ranked))
-    return f"{ratio}, the absolute rates are not: {reasons}"
+    return f"{ratio}, the absolute rates are {of_rates}{f': {reasons}' if reasons else ''}"
 
 
 def _fault(turns: ByTurns) -> str:
-    """Why a ratio may not be ranked; "" where it may."""
+    """Why a ratio is not valid, or provisional; "" where it is valid."""
     if turns.own:
         return short(turns.own[0].code)
     if turns.ratio.label != "level":
-        return f"{turns.ratio.label} ({clause_of(turns.ratio.reason)})"
-    return "" if turns.ratio.ranked else "no interval"
+        label = "unsteady" if turns.ratio.label == "drift" else turns.ratio.label
+        return clause_of(turns.ratio.reason) if turns.ranked else f"{label} ({clause_of(turns.ratio.reason)})"
+    return "" if turns.ranked else "no interval"

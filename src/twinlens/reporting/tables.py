@@ -22,7 +22,7 @@ LENSES = "Training and inference are two answers: they are in two columns, and n
 LENS_HEADS = ("change", "training", "inference")
 SWITCH_LEGEND = (
     "Ratios to the default at the same load: medians of TTFT and TPOT, output tokens/s, peak memory; =?: not told "
-    "apart; ✗: not ranked; –: no ratio"
+    "apart; ~: provisional; ✗: not valid; –: no ratio"
 )
 IN_LINE, STACKED = "{ratio} ({bounds}){told}", "{ratio}{told}\n{bounds}"
 """Forms of a ratio with its interval: beside it, or below it where the line is too short."""
@@ -57,7 +57,7 @@ def lens_cell(row: LensRow, lens: Lens) -> str:
     effect, mark = first_effect(comparison), _MARKS.get(comparison.verdict, "")
     if effect is None or effect.ratio.value is None:
         unranked = any(not side.group.ranked for side in (comparison.a, comparison.b))
-        return f"{mark} {display.ABSENT}{' (not ranked)' if unranked else ''}"
+        return f"{mark} {display.ABSENT}{' (not valid)' if unranked else ''}"
     told = "" if effect.apart else " =?"
     bounds = display.factor_bounds(effect.ratio) or "no interval"
     return f"{mark} {display.factor(effect.ratio)} ({bounds}){told}"
@@ -72,7 +72,7 @@ def switch_cells(row: SwitchRow, place: str = "", form: str = IN_LINE) -> tuple[
     """The change in words, and the ratio to the default in each metric, with its interval. `place`: of several loads,
     the row's own."""
     change = " + ".join(map(switch_words, row.change.items()))
-    mark = "" if row.comparison.b.group.ranked else "✗ "
+    mark = display.doubt_mark(row.comparison.b.group.validity)
     cells = [_switch_cell(row.effects.get(metric), form) for metric in SHOWN]
     return (f"{mark}{change}{f', {place}' if place else ''}", *cells)
 

@@ -16,7 +16,7 @@ from twinlens.stats.summary.group import Summary
 TidyRow = dict[str, Any]
 POINT_COLUMNS = (*Point.model_fields, "global_batch", "seq_len", "size_bytes")
 """Fields of an operating point; a column each, None where a run's has no such field."""
-_OF_RUN = ("run", "lens", "model", "executor", "machine", "repeat", "attempt", "state", "label", "ranked", "rows")
+_OF_RUN = ("run", "lens", "model", "executor", "machine", "repeat", "attempt", "state", "label", "validity", "rows")
 _OF_ESTIMATE = (
     "value",
     "low",
@@ -30,6 +30,7 @@ _OF_ESTIMATE = (
     "no_interval",
     "seen",
     "runs",
+    "hidden",
 )
 COLUMNS = (*_OF_RUN, *POINT_COLUMNS, "metric", "metric_label", *_OF_ESTIMATE)
 
@@ -38,7 +39,7 @@ def tidy_rows(summaries: Iterable[Summary]) -> list[TidyRow]:
     """One mapping for each run and metric, all with the same keys in the same order, values in SI units.
 
     `value`, `low` and `high` are None where they cannot be said, and `reason` says why; `level` is the confidence of
-    low to high (0-1), `n` the independent observations. `label` and `ranked` are the run's, not the
+    low to high (0-1), `n` the independent observations. `label` and `validity` are the run's, not the
     metric's. The keys are COLUMNS.
     """
     return [row for summary in summaries for row in _of_run(summary)]

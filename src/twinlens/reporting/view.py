@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from twinlens.reporting.wording.finding import clause_of, label_words, sentence_
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.summary.group import Group, Summary, group, once
+from twinlens.units import digits
 
 LENSES: tuple[Lens, ...] = ("training", "inference", "collective")
 Material = tuple[Run, Summary]
@@ -189,24 +190,33 @@ def headline(member: Group | Summary) -> tuple[str, Estimate] | None:
     return next((pair for pair in present if pair[1].value is not None), present[0] if present else None)
 
 
-def why_not_ranked(member: Group) -> str | None:
-    """Why a group is shown and not ranked, in words; None where it is ranked."""
-    if member.ranked:
+def why_not_valid(member: Group, word: Callable[[str], str] = label_words) -> str | None:
+    """The state of a group with its reason, to stand behind "is"; None of a valid one. `word`: of a label."""
+    if member.validity == "valid":
         return None
-    reasons: dict[str, dict[str, str]] = {}  # by label: of each run the first sentence
+    if member.validity == "provisional":
+        return f"provisional: {could_hide(member.verdict.hidden)}"
+    reasons: dict[str, dict[str, str]] = {}  # by word: of each run the first sentence
     for run in member.runs:
         if run.state != "finished":
             reasons.setdefault(f"unfinished ({clean(run.state)})", {}).setdefault(run.run, "")
-        elif not run.verdict.ranked:
-            reasons.setdefault(label_words(run.verdict.label), {}).setdefault(run.run, clause_of(run.verdict.reason))
+        elif run.verdict.validity == "not valid":
+            reasons.setdefault(word(run.verdict.label), {}).setdefault(run.run, clause_of(run.verdict.reason))
         for finding in run.disqualified:
             if not (finding.code == "client-limit" and run.verdict.label == "invalid"):  # the verdict has said so
                 reasons.setdefault(short(finding.code), {}).setdefault(run.run, clause_of(finding))
-    if not reasons:
-        return clean(member.label)
-    return "; ".join(
-        _reason(label, tuple(sentences.values()), len(member.runs)) for label, sentences in reasons.items()
-    )
+    told = [_reason(name, tuple(sentences.values()), len(member.runs)) for name, sentences in reasons.items()]
+    if member.verdict.reason is not None:
+        told.insert(0, f"{word(member.label)} in all runs together ({clause_of(member.verdict.reason)})")
+    return f"not valid: {'; '.join(told) or clean(member.label)}"
+
+
+def could_hide(change: float | None) -> str:
+    """Why something is provisional."""
+    if change is None:
+        return "nothing wrong was seen, but too little to show a change"
+    shown = digits(100 * change, 2)
+    return f"nothing wrong was seen, but a change of less than {shown} % could hide; intervals include it"
 
 
 def _reason(label: str, sentences: Sequence[str], runs: int) -> str:

@@ -26,7 +26,8 @@ from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.segment import Steadiness, SteadyRule
-from twinlens.stats.summary.group import Machine, Summary, Verdict
+from twinlens.stats.steady.slope import Trend
+from twinlens.stats.summary.group import Machine, Summary, Verdict, provisional
 from twinlens.stats.summary.machine import machine_of, model_of, precision_of
 from twinlens.stats.summary.serving import is_served, nothing, served
 from twinlens.stats.summary.startup import startup
@@ -34,7 +35,7 @@ from twinlens.stats.wall_time.metrics import goodput
 from twinlens.stats.wall_time.saves import save_metrics
 from twinlens.units import BYTES
 
-SUMMARY_SCHEMA = 8
+SUMMARY_SCHEMA = 9
 
 
 def summarise(run: Run) -> Summary:
@@ -70,7 +71,7 @@ def summarise(run: Run) -> Summary:
         to_target_s, is_finished = metrics.get("time_to_target_s"), run.state == "finished"
         metrics |= energy_of_training(energy_rows, span_s, to_target_s, why_no_energy, scope, is_finished=is_finished)
     compared = fidelity_gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
-    return Summary(
+    summary = Summary(
         run=run.id,
         lens=run.lens,
         state=run.state,
@@ -95,6 +96,8 @@ def summarise(run: Run) -> Summary:
         options=_switches(run),
         settings={"threads": run.spec.executor.threads} | run.spec.executor.options,
     )
+    wide = provisional(metrics, summary.validity, verdict.least_visible_change, summary.point)
+    return replace(summary, metrics=wide)
 
 
 def to_json(summary: Summary) -> dict[str, Any]:
@@ -104,7 +107,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
     data["gate"] = summary.gate.to_json() if summary.gate else None
     data["greedy"] = summary.greedy.to_json() if summary.greedy else None
     data["findings"] = [finding.to_json() for finding in summary.findings]
-    data["ranked"] = summary.ranked
+    data["validity"] = summary.validity
     data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
     data["spreads"] = spreads_to_json({name: each.spread for name, each in summary.metrics.items() if each.spread})
     return data
@@ -112,7 +115,7 @@ def to_json(summary: Summary) -> dict[str, Any]:
 
 def from_json(data: dict[str, Any]) -> Summary:
     """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
-    named = ("schema", "metrics", "verdict", "notes", "findings", "ranked", "machine", "gate", "greedy", "spreads")
+    named = ("schema", "metrics", "verdict", "notes", "findings", "validity", "machine", "gate", "greedy", "spreads")
     rest = {key: value for key, value in data.items() if key not in named}
     return Summary(
         **rest,
@@ -133,8 +136,9 @@ def _metrics_from_json(data: dict[str, Any]) -> dict[str, Estimate]:
 
 
 def _verdict_from_json(data: dict[str, Any]) -> Verdict:
-    known, reason = data.get("disturbed"), Finding.from_json(data["reason"])
-    return Verdict(**(data | {"reason": reason, "disturbed": Disturbed.from_json(known) if known else UNDISTURBED}))
+    known, reason, trend = data.get("disturbed"), Finding.from_json(data["reason"]), data.get("trend")
+    disturbed = Disturbed.from_json(known) if known else UNDISTURBED
+    return Verdict(**(data | {"reason": reason, "disturbed": disturbed, "trend": Trend(**trend) if trend else None}))
 
 
 def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
@@ -149,7 +153,7 @@ def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]
     trained = np.flatnonzero((run.steps.kind == "step") & (run.steps.tag != "repeat"))
     rows = trained[steadiness.steady_begin : steadiness.steady_end]
     work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(run.steps.tokens[rows].sum())}
-    return metrics, _verdict(steadiness, run.steps.begin_ns[trained], run.steps.end_ns[trained]), work
+    return metrics, verdict_of(steadiness, run.steps.begin_ns[trained], run.steps.end_ns[trained]), work
 
 
 def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
@@ -165,7 +169,7 @@ def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]
         "energy_per_request_j": float(done.sum()),
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
-    return metrics, _verdict(steadiness, requests.intended_ns[heads], requests.end_ns[heads]), work
+    return metrics, verdict_of(steadiness, requests.intended_ns[heads], requests.end_ns[heads]), work
 
 
 def _collective(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
@@ -175,7 +179,7 @@ def _collective(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float
     metrics = exchange_metrics(rows, steadiness, run.spec.workload)
     if steadiness is None:
         return metrics, nothing(), {}
-    return metrics, _verdict(steadiness, rows.begin_ns, rows.end_ns), {}
+    return metrics, verdict_of(steadiness, rows.begin_ns, rows.end_ns), {}
 
 
 _OF_LENS = {"training": _training, "inference": _inference, "collective": _collective}
@@ -218,8 +222,8 @@ def _rule(run: Run) -> SteadyRule:
     return SteadyRule(min_seconds=run.spec.protocol.steady_s)
 
 
-def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -> Verdict:
-    """`begin_ns`, `end_ns` [n]: of the rows that were judged, on the clock of the run."""
+def verdict_of(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -> Verdict:
+    """The verdict of a run on its steadiness. `begin_ns`, `end_ns` [n]: of the rows that were judged, on its clock."""
 
     def times_s(begin: int, end: int) -> tuple[float, float]:
         return float(begin_ns[min(begin, end - 1)]) / 1e9, float(end_ns[end - 1]) / 1e9
@@ -227,7 +231,7 @@ def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -
     begin_s, end_s = times_s(steadiness.steady_begin, steadiness.steady_end)
     return Verdict(
         label=steadiness.label,
-        ranked=steadiness.ranked,
+        validity=steadiness.validity,
         reason=steadiness.reason,
         begin_row=steadiness.steady_begin,
         end_row=steadiness.steady_end,
@@ -236,6 +240,7 @@ def _verdict(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -
         disturbed=steadiness.disturbed.placed(times_s),
         least_visible_change=steadiness.least_visible_change,
         cv=steadiness.cv,
+        trend=steadiness.trend,
     )
 
 

@@ -14,7 +14,7 @@ from twinlens.stats.steady.rule import SteadyRule
 
 
 def is_settled(rows: RowWriter, spec: RunSpec) -> bool:
-    """Whether the rows written so far would be ranked as steady: compiling rows, evaluations and work as the verdict
+    """Whether the rows written so far show a steady run: compiling rows, evaluations and work as the verdict
 
     takes them. Reads them back, so call it when time is up and not at each row.
     """
@@ -30,4 +30,4 @@ def is_settled(rows: RowWriter, spec: RunSpec) -> bool:
     else:
         requests = Requests.from_table(read_rows(rows.folder / "requests.arrows", REQUEST_SCHEMA))
         _, steadiness = inference_steadiness(requests, rule)
-    return steadiness is not None and steadiness.ranked
+    return steadiness is not None and steadiness.validity == "valid"

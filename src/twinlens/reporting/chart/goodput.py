@@ -31,11 +31,11 @@ def goodput_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     best, good = max(known, key=lambda pair: (pair[0].group.ranked, pair[1].value or 0.0))
     slo = slo_of(tuple(mine))
     limits = limits_of(slo) if slo else "of its own SLO"
-    title = f"The most goodput among ranked points is {digits(good.value or 0.0)} requests/s, at {best.name}."
+    title = f"The most goodput is {digits(good.value or 0.0)} requests/s, at {best.name}."
     if not best.group.ranked:
-        title = "No ranked point has a goodput."
+        title = "No valid point has a goodput."
     caption = (
         f"Requests within every limit ({limits}) per second of the window, by when they were due; "
-        f"{bars(good for _, good in known)}. On the dashed line every request is good. Hollow points are not ranked."
+        f"{bars(good for _, good in known)}. On the dashed line every request is good. Hollow points are not valid."
     )
     return figure(anchor, chart, title, caption)

@@ -166,15 +166,11 @@ def _title(entries: tuple[Entry, ...], kind: str, load: LoadKind, limit: float |
     ranked = [entry for entry in entries if entry.group.ranked]
     known = [entry for entry in ranked if _p99(entry, kind)]
     if not known:
-        return f"Too few requests for a p99 {word} at any ranked point."
+        return f"Too few requests for a p99 {word} at any valid point."
     if not best:
-        return f"No ranked point keeps p99 {word} within {limit:g} s."
+        return f"No valid point keeps p99 {word} within {limit:g} s."
     upto = " and ".join(entry.name for entry in best.values())
-    among = (
-        "points measured"
-        if len(known) == len(ranked)
-        else f"{len(known)} of {len(ranked)} ranked points that have a p99"
-    )
+    among = "points measured" if len(known) == len(ranked) else f"{len(known)} of {len(ranked)} points that have a p99"
     return f"p99 {word} stays within {limit:g} s up to {upto} among the {among}."
 
 

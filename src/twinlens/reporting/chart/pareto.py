@@ -46,14 +46,12 @@ def pareto_chart(entries: tuple[Entry, ...], load: LoadKind, anchor: str) -> Fig
         alt.Chart(data(_apart(rows))).mark_text(dy=-13, fontSize=14, color=SOFT).encode(x=x, y=y, text="word:N"),
     ).properties(width=WIDTH, height=240)  # fmt: skip
     caption = (
-        f"Points {TITLES[load]}; up and to the right is better. Ringed: no ranked point has more of both. "
+        f"Points {TITLES[load]}; up and to the right is better. Ringed: no other point has more of both. "
         f"{'' if per_device else 'How many devices served is not known, so this is the whole server. '}"
-        "Hollow points are not ranked and on no front."
+        "Hollow points are not valid and on no front."
     )
     kind = {"rate": "open-loop ", "concurrency": "closed-loop "}.get(load, "")
-    title = (
-        f"{len(front)} of {len(ranked)} ranked {kind}points are on the Pareto front of throughput and speed per user."
-    )
+    title = f"{len(front)} of {len(ranked)} {kind}points are on the Pareto front of throughput and speed per user."
     return figure(anchor, chart, title, caption)
 
 

@@ -29,7 +29,8 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figur
     rows: list[dict[str, Any]] = []
     runs: list[dict[str, Any]] = []
     for entry, (key, estimate) in shown:
-        name = entry.name if entry.group.ranked else f"{entry.name} (not ranked)"
+        state = entry.group.validity
+        name = entry.name if state == "valid" else f"{entry.name} ({state})"
         value = (estimate.value or 0.0) / divisor
         low, high = (value if end is None else end / divisor for end in (estimate.low, estimate.high))
         rows.append(
@@ -88,14 +89,14 @@ def timeline(entry: Entry, anchor: str) -> Figure | None:
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(x="shared", color="shared")
     rows = sum(each[2].size for each in series)
     words = f"{rows:,} rows of {runs_word(len(series))}; each stretch shows its lowest and highest value. "
-    if any(summary.verdict.ranked for _, summary, *_ in series):
+    if any(summary.verdict.validity != "not valid" for _, summary, *_ in series):
         words += (
             "Orange: before the steady window (warm-up). Blue: the steady window, where every number is from. "
             "Dashed: the sustained rate, stalls included."
         )
     else:
         words += "No run has a steady window."
-    state = "held its rate" if entry.group.ranked else f"is not ranked: {label_words(entry.group.label)}"
+    state = "held its rate" if entry.group.ranked else f"is not valid: {label_words(entry.group.label)}"
     return figure(anchor, chart, f"{entry.name} {state}.", words)
 
 
@@ -114,7 +115,7 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
     """The rate y [rows] at x [rows] seconds of one run."""
     begin_s, end_s = summary.verdict.begin_s, summary.verdict.end_s
     spans = [{"from": 0.0, "to": begin_s, "what": "before"}]
-    if summary.verdict.ranked:
+    if summary.verdict.validity != "not valid":
         spans.append({"from": begin_s, "to": end_s, "what": "steady window"})
     hue = alt.Color("what:N", scale=alt.Scale(domain=["before", "steady window"], range=[WARM, STEADY]), legend=None)
     seconds = alt.X(
@@ -131,7 +132,7 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
     line = alt.Chart(data(points)).mark_line(color=INK, strokeWidth=1, clip=True).encode(x=seconds, y=high)
     layers = [shade, line]
     pair = headline(summary)
-    if pair and pair[1].value is not None and summary.verdict.ranked:
+    if pair and pair[1].value is not None and summary.verdict.validity != "not valid":
         mean = [{"from": begin_s, "to": end_s, "rate": pair[1].value / axes.divisor}]
         rule = alt.Chart(data(mean)).mark_rule(color="#D55E00", strokeDash=[5, 3], strokeWidth=1.5)
         layers.append(rule.encode(x="from:Q", x2="to:Q", y=high))
@@ -168,5 +169,5 @@ def _rate_caption(shown: list[Any]) -> str:
     methods = list(dict.fromkeys(display.clean(pair[1].method) for _, pair in shown))
     return (
         f"Bars from zero; dark lines are intervals, dots are single runs (n = {runs} runs each). "
-        f"Method: {methods[0]}{'; and others' if len(methods) > 1 else ''}. Pale bars are not ranked."
+        f"Method: {methods[0]}{'; and others' if len(methods) > 1 else ''}. Pale bars are not valid."
     )

@@ -36,7 +36,7 @@ def serving_timeline(entry: Entry, anchor: str) -> Figure | None:
         for number, (lines, title, top) in enumerate(stack, start=1)
     ]
     chart = alt.vconcat(*panels, spacing=10).resolve_scale(color="independent", x="shared")
-    state = f"is {label_words(entry.group.label)}" if entry.group.ranked else f"is not ranked: {fault_of(entry.group)}"
+    state = f"is {label_words(entry.group.label)}" if entry.group.ranked else f"is not valid: {fault_of(entry.group)}"
     which = "" if len(entry.material) == 1 else f" Repeat {summary.repeat + 1} of {len(entry.material)}."
     seen = (
         "Waiting and running are the server's own figures."

@@ -60,7 +60,7 @@ def _time_chart(entries: tuple[Entry, ...], kind: str, label: str, anchor: str) 
     counts = ", ".join(f"{entry.name} {times.size:,}" for entry, times in values)
     title = f"{fastest[0].name} has the shortest median {label}: {_median(fastest[1])}."
     if not any(entry.group.ranked for entry, _ in values):
-        title = f"How the {label} is distributed; none of this is ranked."
+        title = f"How the {label} is distributed; none of this is valid."
     elif len(values) == 1:
         title = f"The median {label} of {values[0][0].name} is {_median(values[0][1])}."
     caption = f"Empirical distribution of steady rows, all repeats together (n: {counts}). Left is better."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.validity import Validity
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
 from twinlens.reporting.gate import Word, agreement_of, gate_reason, gate_word, why_no_gate
@@ -15,7 +16,7 @@ from twinlens.reporting.point_name import precision_of
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.column import Column, absences, columns, measured
 from twinlens.reporting.text.sentence import against, reference_of
-from twinlens.reporting.view import Entry, LensView, View, runs_word, why_not_ranked
+from twinlens.reporting.view import Entry, LensView, View, runs_word, why_not_valid
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
 from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.spec.unsaid import FROM_LOG
@@ -48,6 +49,7 @@ class TableRow:
     why_not: str | None
     runs: str
     standing: str
+    validity: Validity
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class LensPart:
 
 
 def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> LensPart:
-    """Fill the part of one model on one machine. Ranked rows first, in the view's order."""
+    """Fill the part of one model on one machine. Rows that are not valid last, in the view's order."""
     groups = [entry.group for entry in entries]
     wanted = columns(lens.lens, groups)
     shown = measured(wanted, groups)
@@ -130,9 +132,10 @@ def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> TableR
         word,
         agrees,
         why_no_gate(group) if word == "not measured" else gate_reason(group),
-        why_not_ranked(group),
+        why_not_valid(group),
         runs_word(len(group.runs)),
         label_words(group.label),
+        group.validity,
     )
 
 
@@ -156,10 +159,10 @@ def _cell(column: Column, group: Group) -> Cell:
 def _factor(group: Group, groups: list[Group]) -> Cell:
     reference = reference_of(group, groups)
     if reference is None:
-        return Cell("1", "reference") if group.ranked else Cell(display.ABSENT, why="not ranked")
+        return Cell("1", "reference") if group.ranked else Cell(display.ABSENT, why="not valid")
     ratio = against(group, reference)
     if ratio is None or ratio.value is None:
-        return Cell(display.ABSENT, why="not ranked" if ratio is None else display.absence(ratio))
+        return Cell(display.ABSENT, why="not valid" if ratio is None else display.absence(ratio))
     return Cell(display.factor(ratio), display.factor_bounds(ratio) or "no interval", display.method(ratio))
 
 

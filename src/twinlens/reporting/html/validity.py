@@ -9,7 +9,7 @@ from twinlens.reporting import display
 from twinlens.reporting.html.stack import Stack
 from twinlens.reporting.load_kind import SERVED, fault_of, load_of
 from twinlens.reporting.text.first_lines import finding_lines, said_of
-from twinlens.reporting.view import Entry, LensView, View, why_not_ranked
+from twinlens.reporting.view import Entry, LensView, View, why_not_valid
 from twinlens.reporting.wording.finding import clause_of, label_words
 from twinlens.stats.client.validity import MOST_LOAD
 from twinlens.units import SECONDS, TOKENS_PER_S, digits, show
@@ -76,13 +76,12 @@ def _is_measured(estimate: Estimate | None) -> bool:
 
 
 def _checked(entry: Entry, heads: tuple[tuple[str, str], ...]) -> Checked:
-    """The verdicts on one point, with a reason where it is not ranked."""
+    """The verdicts on one point, with a reason where it is not valid, or provisional."""
     group = entry.group
     has_client = any(run.sections.client for run, _ in entry.material)
     is_invalid = any(summary.verdict.label == "invalid" for _, summary in entry.material)
-    client = "not recorded" if not has_client else "invalid" if is_invalid else "valid"
-    fault = fault_of(group)
-    load = "not judged" if fault == "invalid" else fault or label_words(group.label)
+    client = "not recorded" if not has_client else "at its limit" if is_invalid else "good"
+    load = "not judged" if group.label == "invalid" else fault_of(group) or label_words(group.label)
     return Checked(
         entry.name,
         entry.precision,
@@ -90,7 +89,7 @@ def _checked(entry: Entry, heads: tuple[tuple[str, str], ...]) -> Checked:
         load,
         group.ranked,
         tuple(_figure(group.metrics.get(id)) for id, _ in heads),
-        why_not_ranked(group) or "",
+        why_not_valid(group) or "",
     )
 
 
@@ -144,14 +143,14 @@ def _range(values: list[float], unit: str) -> str:
 
 
 def validity(view: View, stack: Stack) -> tuple[str, ...]:
-    """Warnings that a reader must see before any number: not ranked, unfinished, not as declared, not recorded."""
+    """Warnings that a reader must see before any number: not valid, unfinished, not as declared, not recorded."""
     sentences = [said_of(line) for line in finding_lines([group for lens in view.lenses for group in lens.groups])]
     for lens in view.lenses:
         sentences += _served_validity(lens)
         for entry in lens.entries:
-            reason = why_not_ranked(entry.group)
+            reason = why_not_valid(entry.group)
             if reason is not None and load_of(entry.group) not in SERVED and not _only_found(entry):
-                sentences.append(f"{lens.lens.capitalize()}, {entry.name} is not ranked: {reason}.")
+                sentences.append(f"{lens.lens.capitalize()}, {entry.name} is {reason}.")
             for run, _ in entry.material:
                 if run.error:
                     sentences.append(f"{display.clean(run.id, 80)} ended with an error: {display.clean(run.error)}")
@@ -167,8 +166,9 @@ def validity(view: View, stack: Stack) -> tuple[str, ...]:
 
 
 def _only_found(entry: Entry) -> bool:
-    """Whether it is not ranked for what checks found alone, which has been said."""
-    return all(run.state == "finished" and run.verdict.ranked for run in entry.group.runs)
+    """Whether it is not valid for what checks found alone, which has been said."""
+    steady = all(run.state == "finished" and run.verdict.validity != "not valid" for run in entry.group.runs)
+    return steady and entry.group.verdict.reason is None
 
 
 def _served_validity(lens: LensView) -> list[str]:
@@ -180,7 +180,7 @@ def _served_validity(lens: LensView) -> list[str]:
             faults.setdefault(fault, []).append(entry.name)
     sentences = [
         f"{lens.lens.capitalize()}, served: "
-        f"{f'{len(names)} of {len(entries)} points' if len(entries) > 1 else 'the one point'} not ranked, {fault}: "
+        f"{f'{len(names)} of {len(entries)} points' if len(entries) > 1 else 'the one point'} not valid, {fault}: "
         f"{display.join_names(names)}."
         for fault, names in faults.items()
     ]

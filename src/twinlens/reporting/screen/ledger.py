@@ -44,7 +44,7 @@ def _screen(ledger: Ledger, most: int) -> RenderableType:
 def _table(ledger: Ledger) -> RenderableType:
     """The figures of each step by its number: with names in it the table would not fit, and cells would be cut."""
     heads = ("step", *heads_of(ledger)[2:])
-    marks = ["  " if step.side.group.ranked else "✗ " for step in ledger.steps]
+    marks = [display.doubt_mark(step.side.group.validity) or "  " for step in ledger.steps]
     rows = tuple(
         tuple(map(Text, (f"{marks[place]}{place}", *cells_of(ledger, step)[2:])))
         for place, step in enumerate(ledger.steps)

@@ -93,7 +93,7 @@ def _cause(summary: Summary) -> str:
 
 
 def _free_the_machine(_: Run, summary: Summary) -> str:
-    return "" if summary.ranked else _cause(summary)
+    return "" if summary.validity == "valid" else _cause(summary)
 
 
 def _offer_less(_: Run, summary: Summary) -> str:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
-from twinlens.reporting.display import clean, value
+from twinlens.reporting.display import MARKS, STYLES, clean, value
 from twinlens.reporting.screen.figures import figures_of
 from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.next_step import next_step
@@ -19,7 +19,8 @@ from twinlens.reporting.screen.workload import workload_words
 from twinlens.reporting.text.absent import not_measured
 from twinlens.reporting.text.fitted import MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import hanging
-from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
+from twinlens.reporting.view import could_hide
+from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short, verdict_word
 from twinlens.stats.summary.group import Summary
 from twinlens.units import digits
 
@@ -51,24 +52,27 @@ def _choices(run: Run, summary: Summary, width: int) -> Iterator[RenderableType]
 
 
 def verdict_line(summary: Summary) -> str:
-    """ "ranked: steady after warm-up, from 0.7 to 59.9 s", "not ranked: unproven (no change showed in 22 rows, …)"."""
+    """ "valid: steady after warm-up, from 0.7 to 59.9 s", "not valid: unsteady (row time grows by 7 %, …)"."""
     verdict, label = summary.verdict, label_words(summary.verdict.label)
-    if summary.ranked:
+    if summary.validity == "valid":
         unseen = verdict.least_visible_change
         change = f"; a change of less than {digits(100 * unseen, 2)} % would hardly show" if unseen else ""
-        return f"ranked: {label}, from {digits(verdict.begin_s)} to {digits(verdict.end_s)} s{change}"
+        return f"valid: {label}, from {digits(verdict.begin_s)} to {digits(verdict.end_s)} s{change}"
+    if summary.validity == "provisional":
+        return f"provisional: {could_hide(verdict.least_visible_change)}"
     causes = [
         short(finding.code) for finding in summary.disqualified if finding.code != "client-limit" or label != "invalid"
     ]
     if summary.state != "finished":
         causes.insert(0, clean(summary.state))
-    named = ", ".join(dict.fromkeys([*causes, *([] if causes and verdict.ranked else [label])]))
-    return f"not ranked: {named} ({clause_of(verdict.reason)})"
+    if not causes or verdict.validity == "not valid":
+        causes.append(verdict_word(verdict.label))
+    return f"not valid: {', '.join(dict.fromkeys(causes))} ({clause_of(verdict.reason)})"
 
 
 def _verdict(summary: Summary, most: int) -> list[RenderableType]:
-    good = summary.ranked
-    lines = [hanging("✓ " if good else "✗ ", verdict_line(summary), "green" if good else "yellow")]
+    state = summary.validity
+    lines = [hanging(f"{MARKS[state]} ", verdict_line(summary), STYLES[state])]
     if summary.error:
         lines.append(hanging("✗ ", clean(summary.error, 400), "yellow"))
     told = _findings_shown(summary)
@@ -84,7 +88,11 @@ def _findings_shown(summary: Summary) -> list[Finding]:
     shown = {"change-unseen"} if summary.ranked else set[str]()
     shown |= {"client-limit"} if summary.verdict.label == "invalid" else set[str]()
     known = [finding for finding in summary.findings if finding.code not in shown]
-    causes = [] if summary.ranked else [finding for finding in known if finding.code in ("cause", "no-cause-found")]
+    causes = (
+        []
+        if summary.validity == "valid"
+        else [finding for finding in known if finding.code in ("cause", "no-cause-found")]
+    )
     grave = [finding for finding in known if finding.severity == "disqualifies"]
     return [*grave, *causes, *(finding for finding in known if finding.severity == "warns" and finding not in causes)]
 

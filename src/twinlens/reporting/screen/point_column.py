@@ -70,7 +70,7 @@ _RANK = {"of peak": 11, "memory": 9, "TPOT p99": 7, "TPOT p50": 6, "energy": 5, 
 
 def _names(groups: Sequence[Group], served: bool) -> list[tuple[Group, str]]:
     names = [kind_of(group) for group in groups] if served else list(point_names(groups))
-    marks = ["✓" if group.ranked else "✗" for group in groups]
+    marks = [display.MARKS[group.validity] for group in groups]
     return [(group, f"{mark} {name}") for group, mark, name in zip(groups, marks, names, strict=True)]
 
 

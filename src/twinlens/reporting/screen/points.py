@@ -1,4 +1,4 @@
-"""The points of one or more studies on one screen: a line a point, then what keeps them from being ranked, and why."""
+"""The points of one or more studies on one screen: a line a point, then which are not valid or provisional, and why."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from twinlens.record.search import SearchRecord
-from twinlens.reporting.display import clean, join_names, legend
-from twinlens.reporting.load_kind import fault_of
+from twinlens.record.validity import Validity
+from twinlens.reporting.display import MARKS, STYLES, clean, join_names, legend
+from twinlens.reporting.load_kind import verdict_of
 from twinlens.reporting.paired import Paired, ratio_words
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.screen.left_out import left_out
@@ -21,7 +22,8 @@ from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_
 from twinlens.reporting.text.fitted import MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.search_table import outcome_words, search_interval, swept_point
-from twinlens.reporting.view import why_not_ranked
+from twinlens.reporting.view import why_not_valid
+from twinlens.reporting.wording.finding import verdict_word
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group
 
@@ -89,11 +91,11 @@ def _ratio_lines(turns: Sequence[Paired], most: int | None) -> list[RenderableTy
 
 
 def _ratios(turns: Sequence[Paired]) -> list[str]:
-    """ "bf16 / fp32: 1.52× (1.44–1.59×) the tokens/s, ranked (3 repeats)"."""
+    """ "bf16 / fp32: 1.52× (1.44–1.59×) the tokens/s, valid (3 repeats)"."""
     return [
         f"{clean(turn.result.above, 60)} / {clean(turn.result.below, 60)}: {ratio_words(turn)} the "
         f"{METRICS[turn.result.metric].label if turn.result.metric in METRICS else clean(turn.result.metric, 30)}, "
-        f"{'ranked' if turn.ranked else f'not ranked: {turn.fault}'} "
+        f"{turn.validity}{f': {turn.fault}' if turn.fault else ''} "
         f"({turn.result.repeats} repeat{'s' if turn.result.repeats != 1 else ''})"
         for turn in turns
     ]
@@ -110,28 +112,29 @@ def _searched(searches: Sequence[SearchRecord]) -> list[str]:
 
 
 def _why(parts: Sequence[TablePart], most: int) -> list[RenderableType]:
-    """Why points are not ranked, those of one table with the same label in one line."""
-    alike: dict[tuple[int, str], list[tuple[str, str]]] = {}
+    """Why points are not valid, or provisional, those of one table with one verdict in one line; the worst first."""
+    alike: dict[tuple[bool, int, str], list[tuple[str, str]]] = {}
     for number, part in enumerate(parts):
         for group, name in zip(part.groups, point_names(part.groups), strict=True):
-            if (reason := why_not_ranked(group)) is not None:
+            if (reason := why_not_valid(group, verdict_word)) is not None:
                 error = next((run.error for run in group.runs if run.error), "")
                 why = f"{reason}: {clean(error, 300)}" if error else reason
-                alike.setdefault((number, fault_of(group)), []).append((name, why))
-    reasons = []
-    for (number, _), points in alike.items():
+                alike.setdefault((group.ranked, number, verdict_of(group)), []).append((name, why))
+    lines: list[RenderableType] = []
+    for (ranked, number, _), points in sorted(alike.items(), key=lambda each: each[0][:2]):
         model = f"{clean(parts[number].groups[0].model, 40)}, " if len(parts) > 1 else ""
         names = join_names([name for name, _ in points], 4)
-        reasons.append(f"{model}{names} {'is' if len(points) == 1 else 'are'} not ranked: {points[0][1]}")
-    lines: list[RenderableType] = [hanging("✗ ", group, "yellow") for group in reasons[:most]]
-    return [*lines, *left_out(len(reasons) - most, "reason not to rank")]
+        state: Validity = "provisional" if ranked else "not valid"
+        words = f"{model}{names} {'is' if len(points) == 1 else 'are'} {points[0][1]}"
+        lines.append(hanging(f"{MARKS[state]} ", words, STYLES[state]))
+    return [*lines[:most], *left_out(len(lines) - most, "reason")]
 
 
 def _labels(groups: Sequence[Group]) -> str:
-    """ " Not ranked: unproven (6), no steady state (1)."; nothing where all are."""
-    counts = Counter(fault_of(group) for group in groups if not group.ranked)
+    """ " Not valid: too short (6), unsteady (1)."; nothing where none is."""
+    counts = Counter(verdict_of(group) for group in groups if not group.ranked)
     counted = ", ".join(f"{label} ({count})" for label, count in counts.most_common())
-    return f" Not ranked: {counted}." if counted else ""
+    return f" Not valid: {counted}." if counted else ""
 
 
 def _findings(groups: Sequence[Group], most: int) -> list[RenderableType]:

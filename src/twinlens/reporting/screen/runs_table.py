@@ -45,6 +45,6 @@ def runs_table(
 
 
 def _next(kept: Sequence[Material]) -> str:
-    """The next thing to try: with the first point that is not ranked, else with the first; "" where there is none."""
+    """The next thing to try: with the first point that is not valid, else with the first; "" where there is none."""
     run, summary = next((pair for pair in kept if not pair[1].ranked), kept[0])
     return next_step(run, summary, of_many=True)

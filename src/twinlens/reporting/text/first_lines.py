@@ -1,15 +1,17 @@
-"""The lines before any table: how many points are ranked, and the gravest findings with their points."""
+"""The lines before any table: how many points are valid, and the gravest findings with their points."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
 from twinlens.record.finding import Finding
+from twinlens.record.validity import Validity
 from twinlens.reporting.all_attempts import with_all_attempts
 from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.load_kind import fault_of
@@ -39,13 +41,13 @@ class Line:
 def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> RenderableType:
     """The verdict on all points in one line, then the top findings; nothing to say beyond the verdict is one line.
 
-    `turns`: the ratios of points that took turns, which are ranked apart from the points.
+    `turns`: the ratios of points that took turns, which are judged apart from the points.
     """
-    ranked, lines = sum(group.ranked for group in groups), finding_lines(groups)
+    lines = finding_lines(groups)
     # What disqualifies comes first; warnings only fill the first few lines.
     most = max(MOST_WARNINGS, min(MOST, sum(group.severity == "disqualifies" for group in lines)))
     words = verdict_words(groups, turns) + _left_out(groups)
-    verdict = hanging("", words, "bold" if ranked == len(groups) else "yellow")
+    verdict = hanging("", words, "bold" if all(group.ranked for group in groups) else "yellow")
     shown = [
         hanging("✗ " if group.severity == "disqualifies" else "! ", said_of(group), "yellow") for group in lines[:most]
     ]
@@ -59,8 +61,9 @@ def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> Render
 
 
 def verdict_words(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> str:
-    """ "3 of 4 points are ranked. 1 ratio from paired slices is ranked."."""
-    return _verdict(sum(group.ranked for group in groups), len(groups)) + _ratios(turns)
+    """ "Of 4 points 3 are valid, 1 provisional. 1 ratio from paired slices is valid."."""
+    ratios = f" {_counted([turn.validity for turn in turns], 'paired ratio')}" if turns else ""
+    return _counted([group.validity for group in groups], "point") + ratios
 
 
 def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:
@@ -68,7 +71,8 @@ def finding_lines(groups: Sequence[Group]) -> tuple[Line, ...]:
     by_kind: dict[tuple[str, str, str, str], list[tuple[str, str]]] = {}
     for lens, group, name in _named(groups):
         for finding, often in _of(group):
-            key = finding.severity, finding.code, finding.subject, lens
+            # What the other repeats refuted does not disqualify the point.
+            key = "warns" if group.ranked else finding.severity, finding.code, finding.subject, lens
             besides = with_all_attempts(group) if finding.code == "retaken" else ""
             by_kind.setdefault(key, []).append((name, f"{clause_of(finding)}{besides}{often}."))
     order = sorted(by_kind, key=lambda key: _ORDER.index(key[0]))
@@ -101,7 +105,7 @@ def _left_out(groups: Sequence[Group]) -> str:
     named = [(lens, group, name) for lens, group, name in _named(groups) if not group.ranked]
     listed_points = [f"{lens}, {clean(name)} ({fault_of(group)})" for lens, group, name in named]
     listed = join_names(listed_points, 4, "; ")
-    return f" Not ranked: {listed}." if listed_points else ""
+    return f" Not valid: {listed}." if listed_points else ""
 
 
 def _named(groups: Sequence[Group]) -> list[tuple[str, Group, str]]:
@@ -113,21 +117,12 @@ def _named(groups: Sequence[Group]) -> list[tuple[str, Group, str]]:
     return named
 
 
-def _ratios(turns: Sequence[Paired]) -> str:
-    """How many ratios from paired slices are ranked; "" where nothing took turns."""
-    ranked, count = sum(turn.ranked for turn in turns), len(turns)
-    if not count:
-        return ""
-    if count == 1 and not ranked:
-        return " The one ratio from paired slices is not ranked."
-    if ranked == count:
-        return f" {count} ratio{'s' * (count > 1)} from paired slices {'are' if count > 1 else 'is'} ranked."
-    return f" {ranked or 'None'} of {count} ratios from paired slices {'are' if ranked > 1 else 'is'} ranked."
-
-
-def _verdict(ranked: int, count: int) -> str:
-    if ranked == count:
-        return "The one point is ranked." if count == 1 else f"All {count} points are ranked."
-    if not ranked:
-        return "The one point is not ranked." if count == 1 else f"None of {count} points is ranked."
-    return f"{ranked} of {count} points {'is' if ranked == 1 else 'are'} ranked."
+def _counted(states: Sequence[Validity], what: str) -> str:
+    """ "All 4 points are valid.", "Of 7 points 2 are valid, 4 provisional, 1 not valid."."""
+    counts = [(state, states.count(state)) for state in get_args(Validity) if state in states]
+    if len(counts) == 1:
+        (state, count) = counts[0]
+        return f"The one {what} is {state}." if count == 1 else f"All {count} {what}s are {state}."
+    told = ", ".join(f"{count} {state}" for state, count in counts)
+    first, _, rest = told.partition(" ")
+    return f"Of {len(states)} {what}s {first} {'is' if first == '1' else 'are'} {rest}."

@@ -33,8 +33,8 @@ HEADS = ("ratio", "of", "95% interval", "repeats", "rounds", "others", "the rati
 _SAME = 1e-9
 _LOADS = ("batch", "microbatch", "rate_per_s", "concurrency", "method", "r")
 LEGEND = (
-    "Points took turns; a round gives one ratio (twinlens explain paired_ratio). ranked: the ratio "
-    "stayed on one level, and may be compared whether or not the rates above are ranked. others: slices in which other "
+    "Points took turns; a round gives one ratio (twinlens explain paired_ratio). valid: the ratio "
+    "stayed on one level, whatever the rates above did. others: slices in which other "
     "programs took part of the machine; they stay in."
 )
 
@@ -70,7 +70,7 @@ def _stack_of(member: Group) -> str:
 
 
 def paired_table(ratios: Sequence[Paired]) -> RenderableType:
-    """One row a ratio, a table a lens; nothing where there is none. Those not ranked say why below."""
+    """One row a ratio, a table a lens; nothing where there is none. Those not valid, or provisional, say why below."""
     return Stack(
         *(_of_lens(lens, mine) for lens in LENSES if (mine := [pair for pair in ratios if pair.group.lens == lens]))
     )
@@ -90,7 +90,7 @@ def cells(pair: Paired) -> tuple[str, ...]:
         str(ratio.repeats),
         str(ratio.blocks),
         f"{ratio.disturbed_slices} of {ratio.slices}",
-        "ranked" if pair.ranked else "not ranked",
+        pair.validity,
     )
 
 
@@ -137,9 +137,13 @@ def _of_lens(lens: str, ratios: Sequence[Paired]) -> RenderableType:
     for pair in ratios:
         table.add_row(*(Text(text, style="" if pair.ranked else "dim") for text in cells(pair)))
     why = [
-        hanging("✗ ", f"{cells(pair)[0]}, {cells(pair)[2]}: the ratio is not ranked: {pair.fault}", "yellow")
+        hanging(
+            f"{display.MARKS[pair.validity]} ",
+            f"{cells(pair)[0]}, {cells(pair)[2]}: the ratio is {pair.validity}: {pair.fault}",
+            display.STYLES[pair.validity],
+        )
         for pair in ratios
-        if not pair.ranked
+        if pair.fault
     ]
     seen = [pair.result.visible_change for pair in ratios if pair.ranked and pair.result.visible_change is not None]
     could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""

@@ -58,7 +58,7 @@ def choices(groups: Sequence[Group]) -> tuple[str, ...]:
 def _sentence(choice: Choice, where: str) -> str:
     tail, place = _TAILS[choice.metric], f" ({where})" if where else ""
     if choice.best is None:
-        return f"No policy can be chosen by {tail}{place}: fewer than two are ranked and have one."
+        return f"No policy can be chosen by {tail}{place}: fewer than two are valid and have one."
     best = choice.best
     first = f"{policy_of(best.point)} has the lowest {tail}{place}, {_with_bounds(best, choice.metric)}"
     apart = [_difference(difference) for difference in choice.differences if difference.is_told_apart]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.search import SearchRecord
+from twinlens.record.validity import weakest
 from twinlens.reporting import display
 from twinlens.reporting.gate import agreement_of, gate_word
 from twinlens.reporting.load_kind import SERVED, load_of
@@ -16,6 +17,7 @@ from twinlens.reporting.view import headline, in_order, runs_word
 from twinlens.reporting.wording.finding import label_words
 from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
+from twinlens.stats.estimator.widened import widened
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group
 from twinlens.units import NATS
@@ -30,7 +32,7 @@ def sentences(
 ) -> tuple[str, str, str]:
     """One sentence per lens and one that keeps them apart. Factors have an interval or say they have none.
 
-    Where points took turns (`paired`) the ratio is that of their slices, if it may be ranked.
+    Where points took turns (`paired`) the ratio is that of their slices, if it is valid or provisional.
     """
     both = {"training": in_order(training), "inference": in_order(inference)}
     parts = [f"{lens.capitalize()}: {_both_ways(groups, searches, paired)}" for lens, groups in both.items()]
@@ -51,12 +53,15 @@ def both_counts(group: Group, stalled_s: float) -> str | None:
 
 
 def against(group: Group, reference: Group, chosen_from: int = 1) -> Estimate | None:
-    """The ratio of two groups' headline rates over their ranked runs; None where either may not be ranked."""
+    """The ratio of two groups' headline rates over their runs; None where either is not valid."""
     if not (group.ranked and reference.ranked):
         return None
     sides = [_rates(side) for side in (group, reference)]
     # The largest of several is large by luck too: its interval is of a level at which none of them says too much.
-    return ratio_of_runs(*sides, level=1 - 0.05 / max(1, chosen_from)) if all(sides) else None
+    if not all(sides):
+        return None
+    rates = [pair[1].hidden for side in (group, reference) if (pair := headline(side))]
+    return widened(ratio_of_runs(*sides, level=1 - 0.05 / max(1, chosen_from)), *rates)
 
 
 def reference_of(group: Group, groups: Sequence[Group]) -> Group | None:
@@ -118,7 +123,7 @@ def _of_machines(groups: Sequence[Group], paired: Sequence[Paired]) -> str:
 
 
 def _paired(groups: Sequence[Group], paired: Sequence[Paired]) -> str | None:
-    """The sentence of points that took turns; None where no ratio of theirs may be ranked."""
+    """The sentence of points that took turns; None where none of theirs may be compared."""
     members = set(map(id, groups))
     ratios = [pair for pair in paired if pair.ranked and pair.is_headline and id(pair.group) in members]
     if not ratios:
@@ -139,7 +144,7 @@ def _lens(groups: Sequence[Group]) -> str:
     ranked = [group for group in groups if group.ranked and headline(group)]
     if not ranked:
         reasons = "; ".join(f"{names[id(group)]}: {_state(group)}" for group in groups[:4])
-        return f"nothing can be ranked ({reasons})."
+        return f"nothing is valid ({reasons})."
     pairs = [(group, reference_of(group, groups)) for group in ranked]
     ratios = [(group, other, against(group, other)) for group, other in pairs if other is not None]
     ranked_ratios = [
@@ -170,7 +175,9 @@ def _state(group: Group) -> str:
 def _pair(group: Group, other: Group, ratio: Estimate, names: dict[int, str]) -> str:
     pair = headline(group)
     rate = METRICS[pair[0]].label if pair else "rate"
-    return f"{names[id(group)]} sustains {comparison(ratio)} the {rate} of {names[id(other)]}"
+    state = weakest(side.validity for side in (group, other))
+    doubt = "" if state == "valid" else f" ({state})"
+    return f"{names[id(group)]} sustains {comparison(ratio)} the {rate} of {names[id(other)]}{doubt}"
 
 
 def _quality(group: Group, other: Group) -> str:
@@ -208,19 +215,20 @@ def _losses(group: Group) -> list[float]:
 def _alone(ranked: Sequence[Group], name: str) -> str:
     group, pair = ranked[0], headline(ranked[0])
     spread = display.spread(pair[1]) if pair else ""
-    how = ", ".join(filter(None, (spread, runs_word(len(group.runs)))))
+    doubt = "" if group.validity == "valid" else group.validity
+    how = ", ".join(filter(None, (spread, runs_word(len(group.runs)), doubt)))
     amount = display.value(pair[1]) if pair else "no rate"
     other = "method" if group.point.get("method") else "precision"
-    why = f"there is no ratio, as no other {other} is ranked"
+    why = f"there is no ratio, as no other {other} is valid"
     if len(ranked) > 1:
-        why = f"there is no ratio, as the other {other} is not ranked"
+        why = f"there is no ratio, as the other {other} is not valid"
     return f"{name} sustains {amount} ({how}); {why}."
 
 
 def _left_out(groups: Sequence[Group], names: dict[int, str]) -> str:
     """By the names that the sentence before it uses: the fp32 of another model is another point."""
     left = [names[id(group)] for group in groups if not group.ranked]
-    return f" Not ranked: {', '.join(dict.fromkeys(left))}." if left else ""
+    return f" Not valid: {', '.join(dict.fromkeys(left))}." if left else ""
 
 
 def _apart(training: Sequence[Group], inference: Sequence[Group], paired: Sequence[Paired]) -> str:

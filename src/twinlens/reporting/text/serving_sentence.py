@@ -20,7 +20,7 @@ _AT: dict[LoadKind, str] = {
 
 
 def served_sentence(groups: Sequence[Group], searches: Sequence[SearchRecord] = ()) -> str:
-    """The result of each search; else, for each model, load and precision, the highest ranked point and what came
+    """The result of each search; else, for each model, load and precision, the highest valid point and what came
     next."""
     found_by = [
         f"{f'{name}: ' if (name := swept_point(result)) else ''}the highest within the SLO ({slo_words(record)}) is "
@@ -47,14 +47,14 @@ def _highest_ranked(load: LoadKind, name: str, members: Sequence[Group]) -> str:
     ranked = [group for group in members if group.ranked]
     if not ranked:
         faults = ", ".join(dict.fromkeys(fault_of(group) for group in members))
-        return f"{name} has no point that can be ranked ({faults})"
+        return f"{name} has no valid point ({faults})"
     best = max(ranked, key=place_of)
     beyond = [group for group in members if not group.ranked and place_of(group) > place_of(best)]
     best_point = f"{name} at {_AT[load].format(place_of(best))}{_figures(best)}"
     if not beyond:
         return best_point
     after = min(beyond, key=place_of)
-    return f"{best_point}; {_AT[load].format(place_of(after))} is not ranked ({fault_of(after)})"
+    return f"{best_point}; {_AT[load].format(place_of(after))} is not valid ({fault_of(after)})"
 
 
 def _figures(group: Group) -> str:

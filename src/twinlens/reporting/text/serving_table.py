@@ -21,18 +21,17 @@ from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, served_columns
-from twinlens.reporting.view import why_not_ranked
-from twinlens.reporting.wording.finding import label_words
+from twinlens.reporting.view import why_not_valid
 from twinlens.stats.summary.group import Group
 from twinlens.units import digits
 
 _LABEL_WIDTH = 12
-_WHY_NO_BOUNDS = "no interval: its runs came to the same share, which does not show how far others may lie apart"
 _WORDS = {"no steady state": "unsteady"}  # what is too wide for its column; the line above says it in full
+_WHY_NO_BOUNDS = "no interval: its runs came to the same share, which does not show how far others may lie apart"
 
 
 def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> RenderableType:
-    """One model served in one way on one machine. Groups that may not be ranked are named first, with the reason."""
+    """One model served in one way on one machine. Why groups are not valid, or provisional, is said first."""
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
@@ -48,9 +47,9 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> R
         display.clean(f"Inference · {groups[0].model}, {TITLES[load]}{machine_words(groups[0])}", 160), style="bold"
     )
     against = [
-        hanging("✗ ", f"{names[id(group)]} is not ranked: {why_not_ranked(group)}", "yellow")
+        hanging(f"{display.MARKS[group.validity]} ", f"{names[id(group)]} is {why}", display.STYLES[group.validity])
         for group in groups
-        if not group.ranked
+        if (why := why_not_valid(group)) is not None
     ]
     agreed = agreement_sentence(groups)
     legend = _legend(load, _shown(columns, groups)) + (f" {gate_legend(groups)}" if gated else "")
@@ -95,12 +94,12 @@ def _label(group: Group) -> str:
 def _add(table: Table, group: Group, columns: Sequence[Column], notes: Footnotes, *, gated: bool) -> None:
     style = "" if group.ranked else "dim"
     fault = fault_of(group)
-    word = _WORDS.get(fault, fault) or label_words(group.label).split(" ")[0]
+    word = _WORDS.get(fault, fault) or group.validity
     place = place_of(group)
     shown = f"{place:g}" if place == float(f"{place:.4g}") else digits(place)
     cells = [Text(_label(group), style=style), Text(shown, style=style)]
     cells += [_cell(column, group, notes, style) for column in columns]
-    verdict = Text(word, style="yellow" if fault else "green")
+    verdict = Text(word, style=display.STYLES[group.validity])
     table.add_row(*cells, Text("\n").join([verdict, _gate(group, notes, style)]) if gated else verdict)
 
 

@@ -22,7 +22,7 @@ from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.first_lines import MOST
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.serving_table import served_table
-from twinlens.reporting.view import in_order, why_not_ranked
+from twinlens.reporting.view import in_order, why_not_valid
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
 from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.spec.precision import Lens
@@ -36,8 +36,9 @@ WIDTH = 80
 def summary_table(groups: Sequence[Group], lens: Lens, notes: Footnotes | None = None) -> RenderableType:
     """One lens's operating points: sustained rate and what stands beside it, each with its interval.
 
-    One table for a model on a machine, and one more for each way in which it was served. Groups that may not be
-    ranked stand apart at its end, with the reason below. Fits 80 columns; a dash and a footnote: not measured.
+    One table for a model on a machine, and one more for each way in which it was served. Groups that are not valid
+    stand apart at its end; these, and provisional ones, have the reason below. Fits 80 columns; a dash and a
+    footnote: not measured.
     `notes`: those of the tables above, whose count goes on.
     """
     notes = Footnotes() if notes is None else notes
@@ -105,20 +106,20 @@ def plain(renderable: RenderableType, width: int = WIDTH) -> str:
 
 def _of_model(lens: Lens, chosen: Sequence[Group], notes: Footnotes) -> RenderableType:
     names = dict(zip(map(id, chosen), point_names(chosen), strict=True))
-    ordered = sorted(chosen, key=lambda group: not group.ranked)
+    ordered = sorted(chosen, key=lambda group: not group.ranked)  # provisional ones stay in their place
     table = _empty(lens, chosen)
     for before, group in zip([None, *ordered], ordered, strict=False):
         if before is not None and before.ranked and not group.ranked:
             table.add_section()
         _add(table, group, names[id(group)], columns(lens, chosen), notes)
     title = Text(display.clean(f"{lens.capitalize()} · {chosen[0].model}{machine_words(chosen[0])}", 160), style="bold")
-    unranked = [
-        hanging("✗ ", f"{names[id(group)]} is not ranked: {why_not_ranked(group)}", "yellow")
+    doubts = [
+        hanging(f"{display.MARKS[group.validity]} ", f"{names[id(group)]} is {why}", display.STYLES[group.validity])
         for group in ordered
-        if not group.ranked
+        if (why := why_not_valid(group)) is not None
     ]
     legend = hanging("", _legend(chosen, lens), "dim")
-    return Stack(title, Text(""), table, Text(""), *unranked, *notes.listed_since(), legend, Text(""))
+    return Stack(title, Text(""), table, Text(""), *doubts, *notes.listed_since(), legend, Text(""))
 
 
 def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
@@ -133,7 +134,7 @@ def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
 
 def _add(table: Table, group: Group, name: str, shown: Sequence[Column], notes: Footnotes) -> None:
     style = "" if group.ranked else "dim"
-    lines = [*name.split(" · "), *([] if group.ranked else ["not ranked"])]
+    lines = [*name.split(" · "), *([] if group.validity == "valid" else [group.validity])]
     cells = [Text("\n".join(lines), style=style)]
     for column in shown:
         cells.append(_cell(column, group, notes, style))
@@ -200,10 +201,13 @@ def _standing(summary: Summary) -> list[RenderableType]:
     if summary.state != "finished":
         causes.insert(0, display.clean(summary.state))
     why = f": {', '.join(dict.fromkeys(causes))}" if causes else ""
-    window = f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if verdict.ranked else ""
-    word = "ranked" if summary.ranked else f"not ranked{why}"
+    steady = verdict.validity != "not valid"
+    window = f" Steady window {verdict.begin_s:.1f}–{verdict.end_s:.1f} s of the run." if steady else ""
     lines: list[RenderableType] = [
-        Text(f"{label} ({word}): {clause_of(verdict.reason)}.{window}", style="" if summary.ranked else "yellow")
+        Text(
+            f"{label} ({summary.validity}{why}): {clause_of(verdict.reason)}.{window}",
+            style="" if summary.ranked else "yellow",
+        )
     ]
     told = [finding for finding in summary.findings if finding.severity != "notes"]
     told = [finding for finding in told if finding.code != "client-limit" or label != "invalid"]

@@ -49,7 +49,7 @@ ADVICE = {
     "neither-needed": "Find where that ends: --at rate_per_s=search.",
     "good-for": "Read its region of validity: twinlens diagnose RUN --all.",
     "inadequate-for": "Relieve what limits it, or take an executor that has more of it.",
-    "fitness-unknown": "Measure it again until it is ranked.",
+    "fitness-unknown": "Measure it again until it is valid.",
     "training-state": "Shard it, use an adapter, or take a device with more memory.",
     "kernels-differ": "Take the server's own figures for its kernels: its metrics page, or a profiler.",
     "no-kernel-share": "Compare the two runtimes instead: twinlens compare ENGINE SERVED.",
@@ -138,7 +138,7 @@ ADVICE = {
     "ratio-drifts": _LONGER,
     "drift-unseen": _LONGER,
     # comparisons
-    "side-not-ranked": "Read why that side is not ranked (twinlens show), mend it, and measure it again.",
+    "side-not-ranked": "Read why that side is not valid (twinlens show), mend it, and measure it again.",
     # searches
     "search-unclear": "Measure longer at each value: raise protocol.duration_s.",
     "search-budget": "Raise search.most_points.",

@@ -33,8 +33,8 @@ def candidate_words(candidate: Candidate) -> str:
     group = candidate.side.group
     parts = [_limit(each) for each in candidate.limits]
     parts += [_unlike(each) for each in candidate.unlike]
-    if not group.ranked:
-        parts.append(f"not ranked ({label_words(group.label)})")
+    if group.validity != "valid":
+        parts.append(f"{group.validity} ({label_words(group.label)})")
     runs = f"{len(group.runs)} run{'' if len(group.runs) == 1 else 's'}"
     return f"{display.clean(candidate.side.name, 80)}: {'; '.join([*parts, runs])}"
 

@@ -208,7 +208,9 @@ def _intensity(finding: Finding) -> str:
 
 
 def _unranked(finding: Finding) -> str:
-    return f"The run is not ranked ({clean(number(finding, 'label'), 40)}): read the diagnosis with care."
+    label = clean(number(finding, "label"), 40)
+    state = "provisional" if label == "unproven" else f"not valid ({label})"
+    return f"The run is {state}: read the diagnosis with care."
 
 
 def _no_ceiling(finding: Finding) -> str:

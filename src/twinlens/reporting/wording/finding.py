@@ -50,7 +50,7 @@ def sentence_of(finding: Finding) -> str:
     text = _made(finding, SENTENCES, CLAUSES)
     if text is None:
         about = f" ({subject_of(finding)})" if finding.subject else ""
-        weight = {"disqualifies": "so the run is not ranked", "warns": "read it with care"}.get(finding.severity)
+        weight = {"disqualifies": "so the run is not valid", "warns": "read it with care"}.get(finding.severity)
         text = f"A check found {finding.code!r}{about}{f': {weight}' if weight else ''}."
     text = clean(text, 600)
     text = text if finding.code in SENTENCES else text[:1].upper() + text[1:]
@@ -87,6 +87,19 @@ def short(code: str) -> str:
     """A code as a label of two or three words: "SLO missed"."""
     words = [*clean(code, 40).split("-")]
     return " ".join(["SLO" if words[0] == "slo" else words[0], *words[1:]])
+
+
+def verdict_word(label: str) -> str:
+    """The word of a first screen for why something is not valid: too short, unsteady, client-limited or failed."""
+    parts = (_VERDICTS.get(part, "failed") for part in label.split(" / "))
+    return ", ".join(dict.fromkeys(parts))
+
+
+_UNSTEADY = ("drift", "slowdown", "cyclic", "disturbed", "no steady state", "inconsistent", "overload", "unproven")
+_VERDICTS = dict.fromkeys(_UNSTEADY, "unsteady") | {
+    "too short": "too short", "invalid": "client-limited", "client-limit": "client-limited",
+    "flat": "valid", "warm-up": "valid", "whole run": "valid",
+}  # fmt: skip
 
 
 def label_words(label: str) -> str:
@@ -140,13 +153,13 @@ def _side_not_ranked(finding: Finding) -> str:
     side, name, state, label = numbers(finding, "side", "name", "state", "label")
     what = label_words(label) if state == "finished" else state
     why = f" ({clause_of(finding.because[0])})" if finding.because else ""
-    return f"{side} ({name}) is not ranked: {what}{why}."
+    return f"{side} ({name}) is not valid: {what}{why}."
 
 
 def _entry_not_ranked(finding: Finding) -> str:
     state, label = numbers(finding, "state", "label")
     why = f" ({clause_of(finding.because[0])})" if finding.because else ""
-    return f"Not ranked: {label_words(label) if state == 'finished' else state}{why}."
+    return f"Not valid: {label_words(label) if state == 'finished' else state}{why}."
 
 
 CLAUSES: dict[str, Sentence] = {

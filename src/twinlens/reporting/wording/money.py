@@ -87,7 +87,7 @@ ASSUMED = {
     "none-counted": "no {taken}",
     "device-power-alone": "power of the devices alone, without host and cooling (--host, --pue)",
     "middle-price": "{price}: {taken} {unit}, the middle of {low} to {high}",
-    "like-not-ranked": "{taken}, though it is not ranked",
+    "like-not-ranked": "{taken}, though it is not valid",
     "like-without-slo": "{taken} has no SLO: its sustained rate, whatever the latency",
     "like-without-interval": "the rate of {taken} has no interval",
     "idle-power": "energy of idle hours is not counted: no idle power is known (--idle-power 75W)",

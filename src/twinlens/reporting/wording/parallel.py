@@ -130,7 +130,7 @@ SENTENCES = {
     "one-process-equal": _equal,
     "one-process-differs": _differs,
     "one-process-not-compared": lambda finding: (
-        "Nobody compared the ranks' losses with those of one process, so the run is not ranked."
+        "Nobody compared the ranks' losses with those of one process, so the run is not valid."
     ),
     "exchange-hidden": _hidden,
     "exchange-not-resolved": _not_resolved,

@@ -64,7 +64,7 @@ def _measured(finding: Finding) -> str:
         return f"Measured: no ratio ({clean(ratio.lacks, 120)})."
     bounds = display.factor_bounds(ratio)
     count = f", n = {ratio.n}" if ratio.n else ""
-    ranked = "" if finding.numbers.get("ranked") else "; not ranked"
+    ranked = "" if finding.numbers.get("ranked") else "; not valid"
     passes = finding.numbers.get("passes")
     gate = "" if passes is None else "; fidelity go" if passes else "; fidelity no-go"
     outside = " The prediction lies outside it." if finding.numbers.get("is_outside") else ""

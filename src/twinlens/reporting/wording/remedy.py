@@ -88,7 +88,7 @@ def _beside(finding: Finding) -> str:
     ratio = finding.evidence["ratio"]
     interval = f" ({bounds})" if (bounds := display.factor_bounds(ratio)) else ""
     what = f"{clean(path, 60)} {clean(after, 30)} instead of {clean(before, 30)}"
-    return f"{what}: {display.factor(ratio)}{interval}{'' if ranked else ', not ranked'}"
+    return f"{what}: {display.factor(ratio)}{interval}{'' if ranked else ', not valid'}"
 
 
 CLAUSES = {"already-tried": _beside}

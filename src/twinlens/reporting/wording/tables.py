@@ -21,7 +21,7 @@ def _inadequate(finding: Finding) -> str:
 
 
 def _unknown(finding: Finding) -> str:
-    return f"Not judged for {_what(finding)}: the run is not ranked ({clean(number(finding, 'label'), 40)})."
+    return f"Not judged for {_what(finding)}: the run is not valid ({clean(number(finding, 'label'), 40)})."
 
 
 def _what(finding: Finding) -> str:

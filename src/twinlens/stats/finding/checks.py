@@ -85,8 +85,8 @@ def guard_failed(seen: Seen) -> Iterable[Finding]:
 
 
 def held_up(seen: Seen) -> Iterable[Finding]:
-    """The causes of a run that was not steady. "No cause found" is an answer too."""
-    if seen.verdict.ranked or not seen.run.table.num_rows:
+    """The causes of a run that was not shown to be steady. "No cause found" is an answer too."""
+    if seen.verdict.validity == "valid" or not seen.run.table.num_rows:
         return
     pace = pace_of(seen.run)
     suspects = causes(pace, seen.run.telemetry) if pace else ()
@@ -100,11 +100,11 @@ _OF_A_CAUSE = ("how", "slow", "calm", "share", "correlation", "external")
 
 
 def shared_machine(seen: Seen) -> Iterable[Finding]:
-    """Activity that lowered a figure evenly, so that the run was steady all the same: a ranked number of a shared
+    """Activity that lowered a figure evenly, so that the run was steady all the same: a valid number of a shared
     machine."""
     telemetry, begin_s, end_s = seen.run.telemetry, seen.verdict.begin_s, seen.verdict.end_s
     share = other_programs(telemetry, begin_s, end_s)
-    if share is not None and seen.verdict.ranked:
+    if share is not None and seen.verdict.validity == "valid":
         yield Finding("shared-machine", "warns", "", {"share": share})
     for reason, of_window in throttled(telemetry, begin_s, end_s):
         # A busy board stands at its power limit: that is the rate which it sustains, and nothing is wrong with it.

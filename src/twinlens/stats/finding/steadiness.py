@@ -22,7 +22,7 @@ _LEVEL = 0.99
 
 
 def disturbed(verdict: Verdict) -> Iterable[Finding]:
-    """Stretches of the window that left its level: in every figure, and beyond what passes not ranked."""
+    """Stretches of the window that left its level: in every figure, and a fault beyond what passes."""
     stretches = verdict.disturbed
     if stretches.stretches:
         worst = stretches.largest
@@ -41,13 +41,13 @@ def disturbed(verdict: Verdict) -> Iterable[Finding]:
 def change_unseen(verdict: Verdict, near: float = SteadyRule().near) -> Iterable[Finding]:
     """A run that is steady only as far as it could have seen: a change of `near` might have gone by."""
     visible = verdict.least_visible_change
-    if verdict.ranked and visible is not None and visible > near:
+    if verdict.validity == "valid" and visible is not None and visible > near:
         yield Finding("change-unseen", "warns", "", {"least_visible_change": visible, "near": near})
 
 
 def row_spread(verdict: Verdict) -> Iterable[Finding]:
     """Row times that scatter by more than a steady machine's do."""
-    if verdict.ranked and verdict.cv is not None and verdict.cv > MOST_CV:
+    if verdict.validity == "valid" and verdict.cv is not None and verdict.cv > MOST_CV:
         yield Finding("rows-scatter", "notes", "", {"cv": verdict.cv, "limit": MOST_CV})
 
 
@@ -60,7 +60,7 @@ def extended(times: int, asked_s: float, verdict: Verdict) -> Iterable[Finding]:
 
 def machine(verdict: Verdict, telemetry: pa.Table) -> Iterable[Finding]:
     """Clocks that moved and temperatures that rose inside the window of a run that is otherwise steady."""
-    if not verdict.ranked:
+    if verdict.validity == "not valid":
         return
     for source, column, time_s, values in _sampled(telemetry, verdict.begin_s, verdict.end_s):
         if column == "temperature_c":

@@ -265,3 +265,18 @@ HEADLINE = {
     "collective": ("bus_bytes_per_s",),
 }  # fmt: skip
 """The sustained rate that stands first in each lens; the first one present is it."""
+
+_OF_OTHER_THINGS = ("save_", "restore_", "recovery_", "flop_coverage", "energy_to_", "mean_power_w")
+
+
+def is_of_pace(id: str, *, rate_is_given: bool) -> bool:
+    """Whether a metric becomes another one when each row takes longer: rates, times, shares of a ceiling, energy.
+
+    `rate_is_given`: requests come on a schedule, so that latencies and the speed of each request do, and no rate does.
+    """
+    metric = METRICS.get(id)
+    if metric is None or metric.better == "none" or id.startswith(_OF_OTHER_THINGS):
+        return False
+    if rate_is_given:
+        return metric.group == "time" or id.endswith("_per_request")
+    return metric.group in ("sustained", "time", "efficiency", "energy")

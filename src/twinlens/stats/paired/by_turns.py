@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
+from twinlens.record.validity import Validity
 from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, phase_slices, training_slices
 from twinlens.stats.summary.group import Group
@@ -17,7 +18,7 @@ Rates = Mapping[str, SliceRates]
 
 @dataclass(frozen=True, slots=True)
 class ByTurns:
-    """The ratio of one rate of two groups. `own`: findings of their runs that keep the ratio from being ranked.
+    """The ratio of one rate of two groups. `own`: findings of their runs that make the ratio not valid.
 
     What disturbed the machine met both sides, and is not among them; other faults are the points' own.
     """
@@ -26,8 +27,13 @@ class ByTurns:
     own: tuple[Finding, ...]
 
     @property
+    def validity(self) -> Validity:
+        return "not valid" if self.own else self.ratio.validity
+
+    @property
     def ranked(self) -> bool:
-        return not self.own and self.ratio.ranked
+        """Whether it may be compared."""
+        return self.validity != "not valid"
 
 
 def by_turns(

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.validity import Validity
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
+from twinlens.stats.estimator.widened import widened
 from twinlens.stats.paired.slice_rate import SliceRates
 from twinlens.units import RATIO
 
@@ -30,6 +32,7 @@ MOST_HIDDEN = 0.25  # no "level" where a drift of a quarter would not have shown
 
 Blocks = NDArray[np.float64]
 PairedLabel = Literal["level", "unproven", "drift", "too short"]
+_VALIDITY: dict[str, Validity] = {"level": "valid", "unproven": "provisional"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +56,17 @@ class PairedRatio:
     disturbed_slices: int
 
     @property
-    def ranked(self) -> bool:
-        """Whether it may be called a result: the ratio was steady and has an interval."""
-        return self.label == "level" and self.ratio.low is not None and self.ratio.level is not None
+    def validity(self) -> Validity:
+        """Valid where the ratio was steady, provisional where only too little was seen to show it; both need an
+        interval."""
+        if self.ratio.low is None or self.ratio.level is None:
+            return "not valid"
+        return _VALIDITY.get(self.label, "not valid")
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
         plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("ratio", "reason")}
-        return plain | {"reason": self.reason.to_json(), "ratio": self.ratio.to_json(), "ranked": self.ranked}
+        return plain | {"reason": self.reason.to_json(), "ratio": self.ratio.to_json(), "validity": self.validity}
 
 
 def paired_ratio(
@@ -76,9 +82,10 @@ def paired_ratio(
     slices = sum(side.slices.size for pair in pairs for side in pair)
     disturbed = sum(int(side.disturbed.sum()) for pair in pairs for side in pair)
     label, reason, visible = steadiness(series)
+    ratio = ratio_over(series, level=level)
     return PairedRatio(
         *names,
-        ratio=ratio_over(series, level=level),
+        ratio=widened(ratio, visible) if label == "unproven" else ratio,
         label=label,
         reason=reason,
         visible_change=visible,

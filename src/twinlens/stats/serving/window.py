@@ -13,11 +13,13 @@ import numpy as np
 
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
+from twinlens.record.validity import Validity
 from twinlens.stats.serving.overload import overload
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.label import Label
 from twinlens.stats.steady.rule import SteadyRule
-from twinlens.stats.steady.segment import segment
+from twinlens.stats.steady.segment import VALIDITY, segment
+from twinlens.stats.steady.slope import Trend
 
 ServingLabel = Label | Literal["overload", "failing", "whole run"]
 LoopKind = Literal["open", "closed", "whole"]
@@ -25,7 +27,7 @@ LoopKind = Literal["open", "closed", "whole"]
 # Latency under load wanders by chance far more than the time of a step does: 1 % would call every queue unsteady.
 SERVING_DELTA = 0.05
 SERVING_NEAR = 5 * SERVING_DELTA  # as for steps, five times what counts as one level
-_SERVING_HIDDEN = 1.0  # queues wander by nature; a latency that may have doubled unseen is not steady
+SERVING_HIDDEN = 1.0  # queues wander by nature; a latency that may have doubled unseen is not steady
 # A batching policy makes latency a saw-tooth by design, so a cycle is no fault: no correlation reaches this.
 _NO_CYCLES = 10.0
 _POINTS = 400  # latencies are averaged over neighbours beyond that: more show no more levels
@@ -50,12 +52,13 @@ class Window:
     first: int
     last: int
     label: ServingLabel
-    ranked: bool
+    validity: Validity
     reason: Finding
     in_flight_slope_per_s: float | None = None
     disturbed: Disturbed = UNDISTURBED
     least_visible_change: float | None = None
     loop: LoopKind = "open"
+    trend: Trend | None = None
 
     @property
     def seconds(self) -> float:
@@ -72,10 +75,10 @@ def find_window(requests: Requests, loop: LoopKind, rule: SteadyRule = SteadyRul
         return None
     window = replace(_settled_window(requests, loop, rule), loop=loop)
     failed = int((~requests.ok[window.rows]).sum())
-    if not window.ranked or failed <= _MOST_FAILED * window.rows.size:
+    if window.validity == "not valid" or failed <= _MOST_FAILED * window.rows.size:
         return window
     reason = Finding("failing", "disqualifies", "", {"failed": failed, "requests": window.rows.size})
-    return replace(window, label="failing", ranked=False, reason=reason)
+    return replace(window, label="failing", validity="not valid", reason=reason)
 
 
 def _settled_window(requests: Requests, loop: LoopKind, rule: SteadyRule) -> Window:
@@ -140,14 +143,14 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
         delta=SERVING_DELTA,
         near=SERVING_NEAR,
         most_error=SERVING_NEAR,
-        most_hidden=_SERVING_HIDDEN,
+        most_hidden=SERVING_HIDDEN,
         cycle_strength=_NO_CYCLES,
     )
     # What a stall costs shows in the mean latency, in which each request counts once.
     even = np.ones_like(per_token)
     work = spans_s / per_token
     levels = segment(spans_s, work=work, tagged_rows=early, rule=serving, weight=even)
-    if levels.ranked and levels.steady_begin > early.size:
+    if levels.validity != "not valid" and levels.steady_begin > early.size:
         # What was slow after the fill is no warm-up if requests of the fill had been at the level already.
         whole = segment(spans_s, work=work, rule=serving, weight=even)
         levels = whole if whole.label == "disturbed" and whole.steady_begin <= early.size else levels
@@ -157,7 +160,7 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     reason = _of_requests(levels.reason, size, {"before": first, "failed_before": failed} if failed else {})
     window = _window(requests, order, first, levels.label, reason)
     disturbed = _in_positions(requests, order, np.append(heads, len(order)), levels.disturbed)
-    return replace(window, disturbed=disturbed, least_visible_change=levels.least_visible_change)
+    return replace(window, disturbed=disturbed, least_visible_change=levels.least_visible_change, trend=levels.trend)
 
 
 def _in_positions(requests: Requests, order: np.ndarray, edges: np.ndarray, disturbed: Disturbed) -> Disturbed:
@@ -206,7 +209,7 @@ def _window(
         first=first,
         last=len(order),
         label=label,
-        ranked=label in ("flat", "warm-up", "whole run"),
+        validity="valid" if label == "whole run" else VALIDITY.get(label, "not valid"),
         reason=reason,
         in_flight_slope_per_s=slope_per_s,
     )

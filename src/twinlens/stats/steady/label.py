@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.finding import Finding
+from twinlens.record.finding import Finding, Severity
+from twinlens.stats.estimator.interval import FEWEST_INDEPENDENT
 from twinlens.stats.estimator.rate import mean_error
 from twinlens.stats.steady.changepoint import leading_outliers, leading_return, winsorised
 from twinlens.stats.steady.cycle import find_cycle
@@ -63,7 +64,7 @@ def judge(
     `weight` [n]: how much a row counts in the figure that is reported, its work by default.
     """
     begin = after_tags + leading_outliers(log_time[after_tags:], rule.delta)
-    shortage = shortage_of(time_s[begin:], max(2, rule.min_rows), rule.min_seconds)
+    shortage = shortage_of(time_s[begin:], max(2, rule.min_rows), 0.0)
     if shortage:
         untested = Estimate.absent(RATIO, "the rows are too few for a slope")
         return Judgement("too short", because("too-short", {"rows": time_s.size} | shortage), begin, untested)
@@ -111,8 +112,7 @@ def _settle(trace: Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: 
         rule.delta,
         rule.transient_fraction,
     )
-    fewest = max(rule.min_rows, int(np.ceil(rule.min_fraction * trace.calm.size)))
-    shortage = shortage_of(trace.time_s[row:][~away], fewest, rule.min_seconds)
+    shortage = shortage_of(trace.time_s[row:][~away], rule.min_rows, 0.0)
     if shortage and not disturbed.heavy:
         return _unsteady(trace, because("level-too-short", {"row": trace.skipped + row} | shortage), rule)
     slope = slope_from(trace, row, rule, away)
@@ -130,20 +130,33 @@ def _settle(trace: Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: 
     elif disturbed.heavy:
         label, reason = "disturbed", left_its_level(disturbed)
     else:
-        wanders = _wanders(trace, row, rule)
-        if wanders is not None:
+        wanders, independent = _wanders(trace, row, rule)
+        if wanders is not None and independent < FEWEST_INDEPENDENT:
             return _unsteady(trace, wanders, rule)
-        label, reason = _level(trace, row, least_visible_change(slope, rule.delta), rule)
+        visible = least_visible_change(slope, rule.delta)
+        label, reason = _level(trace, row, visible, wanders or _too_little(trace, row, away, rule), rule)
     return Judgement(label, reason, trace.skipped + row, slope, disturbed=disturbed)
 
 
-def _level(trace: Trace, row: int, visible: float | None, rule: SteadyRule) -> tuple[Label, Finding]:
+def _level(
+    trace: Trace, row: int, visible: float | None, lacking: Finding | None, rule: SteadyRule
+) -> tuple[Label, Finding]:
+    """The label of a run in which nothing wrong was seen; `lacking`: what keeps its level from being shown."""
     begin = trace.skipped + row
     seen: Numbers = {"rows": trace.calm.size - row, "begin": begin, "least_visible_change": visible}
-    if visible is None or visible > rule.most_hidden:
-        return "unproven", because("unproven", seen)
+    if visible is None:
+        return "too short", because("unproven", seen)
+    if lacking is not None or visible > rule.most_hidden:
+        return "unproven", lacking or because("unproven", seen, "warns")
     label: Label = "flat" if begin == 0 else "warm-up"
     return label, because(label, seen, "notes")
+
+
+def _too_little(trace: Trace, row: int, away: NDArray[np.bool_], rule: SteadyRule) -> Finding | None:
+    """A level that lasted for fewer seconds, or a smaller part of the run, than shows that it will last."""
+    fewest = int(np.ceil(rule.min_fraction * trace.calm.size))
+    shortage = shortage_of(trace.time_s[row:][~away], fewest, rule.min_seconds)
+    return because("level-too-short", {"row": trace.skipped + row} | shortage, "warns") if shortage else None
 
 
 def _window(
@@ -181,10 +194,14 @@ def _first_slower(trace: Trace, levels: tuple[Level, ...], at: int, near: float)
     return row - int(np.argmin(np.append(slower[::-1], False)))
 
 
-def _wanders(trace: Trace, row: int, rule: SteadyRule) -> Finding | None:
-    """Why the mean that is reported cannot be known: its rows, disturbances included, wander too much."""
+def _wanders(trace: Trace, row: int, rule: SteadyRule) -> tuple[Finding | None, float]:
+    """Why the mean that is reported is not known: its rows, disturbances included, wander too much; and how many
+    independent values they are."""
     error, independent = mean_error(trace.log_time[row:], trace.weight[row:])
-    return None if error <= rule.most_error else because("wanders", {"independent": independent, "error": error})
+    if error <= rule.most_error:
+        return None, independent
+    severity: Severity = "warns" if independent >= FEWEST_INDEPENDENT else "disqualifies"
+    return because("wanders", {"independent": independent, "error": error}, severity), independent
 
 
 def _faster(levels: tuple[Level, ...], home: Level, same: Same, transient: int) -> Level | None:

@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.validity import Validity
 from twinlens.stats.estimator.shuffled import FEWEST_WINDOWS, noise_alone
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.label import Label, judge
 from twinlens.stats.steady.levels import block_rows, group_edges
 from twinlens.stats.steady.rule import SteadyRule, window_count
-from twinlens.stats.steady.slope import least_visible_change
+from twinlens.stats.steady.slope import Trend, least_visible_change, trend_of
 
 __all__ = ["Label", "Steadiness", "SteadyRule", "segment"]
 
@@ -29,19 +30,20 @@ __all__ = ["Label", "Steadiness", "SteadyRule", "segment"]
 class Steadiness:
     """The segmentation of a run of n rows. Row indexes count from 0; windows and the steady part are half open.
 
-    `steady_begin:steady_end` is the window sustained numbers are taken over; where the label is not
-    ranked they describe that window and nothing more. `windows` [w + 1] are edges over all n rows,
+    `steady_begin:steady_end` is the window sustained numbers are taken over; where the run is not
+    valid they describe that window and nothing more. `windows` [w + 1] are edges over all n rows,
     `window_rate` [w] their work per second, `peak_window_rate` the best of them. `slope_ratio` is the
     relative change of row time over the steady window. `cv` is the spread of row time over its mean
     there, stalls included; None for a single row. `period_rows` is the length of a cycle, if there is
     one. `disturbed`: the stretches of the window that left its level; they are in every figure.
     `least_visible_change`: the smallest relative change over the window that four in five such runs
-    would have shown; None where no slope could be tested. `noise_retention`: mean over best window if
+    would have shown, over as many seconds as the rule asks for; None where no slope could be tested. `trend`: what
+    runs of one point are judged together by. `noise_retention`: mean over best window if
     the rows of the steady part came in any other order; None below ten windows.
     """
 
     label: Label
-    ranked: bool
+    validity: Validity
     reason: Finding
     steady_begin: int
     steady_end: int
@@ -54,6 +56,11 @@ class Steadiness:
     disturbed: Disturbed = UNDISTURBED
     least_visible_change: float | None = None
     noise_retention: float | None = None
+    trend: Trend | None = None
+
+
+VALIDITY: dict[str, Validity] = {"flat": "valid", "warm-up": "valid", "unproven": "provisional"}
+"""The state that follows from a label of steadiness; of all others it is not valid."""
 
 
 def segment(
@@ -84,12 +91,15 @@ def segment(
     log_time = np.log(time_s) - np.log(done)
     counts = None if weight is None else _positive(weight, "weights")
     found = judge(time_s, log_time, after_tags, rule, counts)
+    inside = slice(found.begin, None)
+    weight_inside = (done if counts is None else counts)[inside]
+    short = max(1.0, rule.min_seconds / max(float(time_s[inside].sum()), 1e-9))
     edges = group_edges(time_s.size, window_count(time_s.size, rule))
     with np.errstate(over="ignore", under="ignore"):  # absurd clocks give an infinite rate, never a failure
         rate = np.add.reduceat(done, edges[:-1]) / np.add.reduceat(time_s, edges[:-1])
     return Steadiness(
         label=found.label,
-        ranked=found.label in ("flat", "warm-up"),
+        validity=VALIDITY.get(found.label, "not valid"),
         reason=found.reason,
         steady_begin=found.begin,
         steady_end=time_s.size,
@@ -100,9 +110,17 @@ def segment(
         cv=_cv(log_time[found.begin :]),
         period_rows=found.period_rows,
         disturbed=found.disturbed,
-        least_visible_change=least_visible_change(found.slope, rule.delta),
-        noise_retention=_noise_retention(time_s[found.begin :], done[found.begin :], time_s.size, rule),
+        least_visible_change=_times(least_visible_change(found.slope, rule.delta), short),
+        noise_retention=_noise_retention(time_s[inside], done[inside], time_s.size, rule),
+        trend=trend_of(log_time[inside], weight_inside, found.slope, rule, short)
+        if found.begin < time_s.size
+        else None,
     )
+
+
+def _times(change: float | None, short: float) -> float | None:
+    """A change over the window, over as long as the protocol asks: what is slow has more time there."""
+    return None if change is None else change * short
 
 
 def _noise_retention(

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.rate import mean_error
 from twinlens.stats.estimator.trend import theil_sen
 from twinlens.stats.steady.levels import (
     group_edges,
@@ -17,7 +18,26 @@ from twinlens.stats.steady.levels import (
 from twinlens.stats.steady.rule import SteadyRule
 from twinlens.units import RATIO
 
+_UNKNOWN = 1e6  # a relative error that says nothing; JSON has no infinity
 _POWER_ERRORS = 0.84  # standard errors by which a change must be larger than the test's bound to be seen in 4 of 5 runs
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """The level of a window and its change from the first row to the last, in logarithms of time per work.
+
+    Each with its standard error, so that runs of one point can be judged together; `change_error` is None where no
+    slope could be tested. `delta`: what counts as one level; `most_hidden`: the largest change that may hide in a valid
+    run. `short`: by how many times the window was shorter than the protocol asks, 1 where it was not.
+    """
+
+    level: float
+    level_error: float
+    change: float | None
+    change_error: float | None
+    delta: float
+    most_hidden: float
+    short: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +65,27 @@ def least_visible_change(slope: Estimate, delta: float) -> float | None:
         return None
     errors = float(ndtri((1 + slope.level) / 2))
     return max(delta, (slope.high - slope.low) / 2 * (errors + _POWER_ERRORS) / errors)
+
+
+def trend_of(
+    log_time: NDArray[np.float64], weight: NDArray[np.float64], slope: Estimate, rule: SteadyRule, short: float
+) -> Trend:
+    """The trend of the rows of a window: logs of time per work [n], how much each counts [n], and the tested slope."""
+    highest = float(log_time.max())
+    mean = float((weight * np.exp(log_time - highest)).sum() / weight.sum())
+    error, _ = mean_error(log_time, weight)
+    level, level_error = float(np.log(mean)) + highest, min(error, _UNKNOWN)
+    if slope.value is None or slope.low is None or slope.high is None or slope.level is None:
+        return Trend(level, level_error, None, None, rule.delta, rule.most_hidden, short)
+    low, value, high = (max(-700.0, float(np.log1p(bound))) for bound in (slope.low, slope.value, slope.high))
+    change_error = (high - low) / 2 / float(ndtri((1 + slope.level) / 2))
+    return Trend(level, level_error, value, change_error, rule.delta, rule.most_hidden, short)
+
+
+def visible(change_error: float, delta: float, level: float) -> float:
+    """The smallest relative change that four in five tests at `level` show, from the standard error of log change."""
+    errors = float(ndtri((1 + level) / 2)) + _POWER_ERRORS
+    return max(delta, float(np.expm1(min(errors * change_error, 700.0))))
 
 
 def slope_from(trace: Trace, row: int, rule: SteadyRule, away: NDArray[np.bool_] | None = None) -> Estimate:

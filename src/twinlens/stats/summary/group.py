@@ -11,14 +11,18 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.record.validity import Validity
 from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.pooled import pooled_quantile
-from twinlens.stats.estimator.repeats import FEWEST_RUNS, Kind, over_runs, weakest
-from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.estimator.repeats import FEWEST_RUNS, Kind, cut, over_runs, weakest
+from twinlens.stats.estimator.widened import widened
+from twinlens.stats.metrics.definition import METRICS, is_of_pace
 from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.serving.goodput import good_rate_of_runs
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
+from twinlens.stats.steady.slope import Trend
 from twinlens.stats.summary.greedy import REFERENCE, greedy_agreement, width
+from twinlens.stats.summary.point import PointVerdict, point_verdict
 from twinlens.units import RATIO
 
 # What may be below 0; all else is an amount.
@@ -40,12 +44,12 @@ class Verdict:
     """Whether and where a run was steady. `begin_s`, `end_s` bound the steady window, from the start of the run.
 
     `disturbed`: what left the level inside it, with its times; all of it is in every figure. `least_visible_change`:
-    the smallest relative change that the run would have shown; `cv`: spread of row time over its mean; None if not
-    tested.
+    the smallest relative change that the run would have shown; `cv`: spread of row time over its mean; `trend`: what
+    repeats are judged together by; None if not tested.
     """
 
     label: str
-    ranked: bool
+    validity: Validity
     reason: Finding
     begin_row: int
     end_row: int
@@ -54,6 +58,7 @@ class Verdict:
     disturbed: Disturbed = UNDISTURBED
     least_visible_change: float | None = None
     cv: float | None = None
+    trend: Trend | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,29 +111,37 @@ class Summary:
 
     def __repr__(self) -> str:
         known = sum(estimate.value is not None for estimate in self.metrics.values())
-        ranked = "ranked" if self.ranked else "not ranked"
-        described = f"{self.lens}, {self.model}, {self.label} ({ranked})"
+        described = f"{self.lens}, {self.model}, {self.validity} ({self.label})"
         return in_one_line(f"<Summary {self.run}: {described}, {known} of {len(self.metrics)} metrics measured>")
 
     @property
+    def validity(self) -> Validity:
+        """What may be said of it: that of its steadiness where it is finished and nothing disqualifies it."""
+        return self.verdict.validity if self.state == "finished" and not self.disqualified else "not valid"
+
+    @property
     def ranked(self) -> bool:
-        """Whether its numbers may be compared: finished, steady, and nothing was found that disqualifies it."""
-        return self.state == "finished" and self.verdict.ranked and not self.disqualified
+        """Whether its numbers may be compared: valid, or provisional with the interval that this takes."""
+        return self.validity != "not valid"
 
     @property
     def disqualified(self) -> tuple[Finding, ...]:
-        """The findings that keep it from being ranked, whether it was steady or not."""
+        """The findings that make it not valid, whether it was steady or not."""
         return tuple(finding for finding in self.findings if finding.severity == "disqualifies")
 
     @property
     def label(self) -> str:
         """The label to show: that of the steady test; of a steady run that is disqualified, why (a code)."""
-        return self.disqualified[0].code if self.verdict.ranked and self.disqualified else self.verdict.label
+        return self.disqualified[0].code if self._was_steady and self.disqualified else self.verdict.label
+
+    @property
+    def _was_steady(self) -> bool:
+        return self.verdict.validity != "not valid"
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Repeats of one operating point. `ranked` only if every finished run is. `retaken`: finished attempts that others
+    """Repeats of one operating point, with the verdict on all together. `retaken`: finished attempts that others
     disturbed and that were taken again; they are in no figure. `tag`: the letter of its machine where there are
     several, "" where there is one. `switches`: options in which it differs from most points of its model, empty for
     the default among them; None where no points differ. `executor`: its kind where points of its model differ in it, ""
@@ -139,7 +152,7 @@ class Group:
     point: dict[str, Any]
     runs: tuple[Summary, ...]
     metrics: dict[str, Estimate]
-    ranked: bool
+    verdict: PointVerdict
     retaken: tuple[Summary, ...] = ()
     tag: str = ""
     switches: dict[str, Any] | None = None
@@ -151,13 +164,27 @@ class Group:
         return self.runs[0].machine
 
     @property
+    def validity(self) -> Validity:
+        """What may be said of it, from all its repeats together."""
+        return self.verdict.validity
+
+    @property
+    def ranked(self) -> bool:
+        """Whether its numbers may be compared: valid, or provisional with the interval that this takes."""
+        return self.validity != "not valid"
+
+    @property
     def label(self) -> str:
-        """The label all runs share, or "inconsistent" when they disagree on whether they may be ranked."""
-        labels = sorted({run.label for run in self.runs})
-        if len(labels) == 1:
-            return labels[0]
-        same = len({run.verdict.ranked and not run.disqualified for run in self.runs}) == 1
-        return " / ".join(labels) if same else "inconsistent"
+        """The finer reason of its state: a label of steadiness, "inconsistent", or the code of a fault."""
+        return self.verdict.label
+
+    @property
+    def fault(self) -> tuple[str, str, tuple[Finding, ...]]:
+        """State, label and reasons of the first run that is not valid, or those of all together; of a point that is."""
+        if self.verdict.reason is not None:
+            return "finished", self.label, (self.verdict.reason,)
+        run = next((run for run in self.runs if not run.ranked), self.runs[0])
+        return run.state, run.label, run.disqualified[:1] or (run.verdict.reason,)
 
 
 def mean_of_attempts(group: Group, name: str) -> Estimate | None:
@@ -309,15 +336,37 @@ def _attempts(runs: list[Summary]) -> tuple[list[Summary], tuple[Summary, ...]]:
 def _group_of(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
     complete = [run for run in runs if run.state == "finished"] or runs
     names = list(dict.fromkeys(name for run in complete for name in run.metrics))
+    verdict = point_verdict(runs)
+    metrics = {name: _together(name, complete) for name in names}
+    if len(complete) > 1:  # the interval of one run is as wide as it must be already
+        metrics = provisional(metrics, verdict.validity, verdict.hidden, runs[0].point)
     return Group(
         lens=runs[0].lens,
         model=runs[0].model,
         point=runs[0].point,
         runs=tuple(runs),
-        metrics={name: _together(name, complete) for name in names},
-        ranked=all(run.ranked for run in runs),
+        metrics=metrics,
+        verdict=verdict,
         retaken=retaken,
     )
+
+
+def provisional(
+    metrics: dict[str, Estimate], validity: Validity, hidden: float | None, point: dict[str, Any]
+) -> dict[str, Estimate]:
+    """The metrics of a run or point, those of its pace widened by what could hide where it is provisional.
+
+    At a given rate the server decides how long a request takes, and not how many come.
+    """
+    if validity != "provisional":
+        return metrics
+    rate_is_given = point.get("rate_per_s") is not None
+    return {
+        name: cut(widened(each, hidden), None, 1.0 if _is_share(name, [each]) else None)
+        if is_of_pace(name, rate_is_given=rate_is_given)
+        else each
+        for name, each in metrics.items()
+    }
 
 
 def _together(name: str, runs: list[Summary]) -> Estimate:

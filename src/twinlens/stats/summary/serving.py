@@ -99,7 +99,7 @@ def peers(run: Run) -> dict[str, Estimate]:
 
 def nothing() -> Verdict:
     """The verdict on a run without rows."""
-    return Verdict("too short", False, Finding("no-rows", "disqualifies"), 0, 0, 0.0, 0.0)
+    return Verdict("too short", "not valid", Finding("no-rows", "disqualifies"), 0, 0, 0.0, 0.0)
 
 
 def _on_clock(window: Window, requests: Requests) -> Window:
@@ -119,7 +119,7 @@ def _on_clock(window: Window, requests: Requests) -> Window:
 def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
     of_window = Verdict(
         label=window.label,
-        ranked=window.ranked,
+        validity=window.validity,
         reason=window.reason,
         begin_row=window.first,
         end_row=window.last,
@@ -127,11 +127,12 @@ def _verdict(window: Window, client: ClientVerdict | None) -> Verdict:
         end_s=window.end_ns / 1e9,
         disturbed=window.disturbed,
         least_visible_change=window.least_visible_change,
+        trend=window.trend,
     )
     if client is None or client.valid:
         return of_window
     # What the server did cannot be told from what the client did, so that comes first.
-    return replace(of_window, label="invalid", ranked=False, reason=client.limit)
+    return replace(of_window, label="invalid", validity="not valid", reason=client.limit)
 
 
 def _client(

@@ -1,0 +1,130 @@
+"""The state of a point from all its repeats together, so that more of them never make it less likely to be valid.
+
+Published simulation: docs/results/coverage-labels.md; the rule and its reasons: docs/decisions/0080.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
+from twinlens.record.validity import Validity, weakest
+from twinlens.stats.steady.slope import Trend, visible
+from twinlens.units import RATIO
+
+if TYPE_CHECKING:
+    from twinlens.stats.summary.group import Summary
+
+_BY_CHANCE = ("drift", "slowdown", "disturbed", "cyclic", "no steady state", "invalid")
+"""Labels that a test gives to a steady run now and then: the other repeats may refute them."""
+_FALSE_ALARMS = 0.05  # of steady runs that tests call unsteady: 0 to 4 %, more where rows depend strongly
+_TOO_MANY = 0.01  # a chance below which so many false alarms are none
+_LEVEL = 0.99  # of the test for a change that all repeats share, as for one run
+_IN_COMMON = 0.5  # of what may hide in a run: where no run shows enough by itself, all together must see so much
+_NEAR = 5  # times what counts as one level: a refuted run may be no further off, however noisy
+
+
+@dataclass(frozen=True, slots=True)
+class PointVerdict:
+    """The state of a point. `label`: the finer reason. `hidden`: the smallest relative change from the first row of a
+    run to its last that all repeats together would have shown; None where no slope could be tested. `reason`: what
+    is wrong with the repeats together where no single one is to blame."""
+
+    validity: Validity
+    label: str
+    hidden: float | None = None
+    reason: Finding | None = None
+
+
+def point_verdict(runs: Sequence[Summary]) -> PointVerdict:
+    """The verdict on the repeats [>= 1] of one point.
+
+    Not valid where a run did not finish, has a fault that no repeat can refute, or was unsteady and the others do not
+    refute it, and where all share a drift. Valid where a change that matters would have shown in all of them together;
+    provisional otherwise.
+    """
+    wrong = [run for run in runs if run.validity == "not valid"]
+    others = [run for run in runs if run.validity != "not valid"]
+    if wrong and not _refuted(wrong, others):
+        return PointVerdict("not valid", _label_of(runs))
+    if len(runs) == 1:
+        return PointVerdict(runs[0].validity, runs[0].label, runs[0].verdict.least_visible_change)
+    return _together(others, [run.verdict.trend for run in runs if run.verdict.trend])
+
+
+def _together(steady: Sequence[Summary], trends: Sequence[Trend]) -> PointVerdict:
+    """The verdict on repeats in none of which anything wrong was seen, or in which it was refuted."""
+    own = weakest(run.validity for run in steady)
+    tested = [(trend.change, trend.change_error) for trend in trends if trend.change is not None and trend.change_error]
+    if not tested:
+        return PointVerdict(own, " / ".join(sorted({run.label for run in steady})))
+    changes = np.array([change for change, _ in tested])
+    error = math.sqrt(math.fsum((each or 0.0) ** 2 for _, each in tested)) / len(tested)
+    if len(tested) > 2:  # repeats that differ in their slopes by more than each one's rows say
+        error = max(error, float(changes.std(ddof=1)) / math.sqrt(len(tested)))
+    change, rule = float(changes.mean()), trends[0]
+    if abs(change) > max(math.log1p(rule.delta), float(ndtri((1 + _LEVEL) / 2)) * error):
+        errors = float(ndtri((1 + _LEVEL) / 2)) * error
+        low, value, high = (math.expm1(bound) for bound in (change - errors, change, change + errors))
+        method = f"mean of the slopes of {len(tested)} runs, times the window"
+        evidence = Estimate(value, RATIO, method, "derived", low=low, high=high, level=_LEVEL, n=len(tested))
+        return PointVerdict("not valid", "drift", None, Finding("drift", "disqualifies", "", {}, {"change": evidence}))
+    hidden = visible(error, rule.delta, _LEVEL) * min(trend.short for trend in trends)
+    mean_error = math.sqrt(math.fsum(trend.level_error**2 for trend in trends)) / len(trends)
+    most = rule.most_hidden * (1.0 if any(run.validity == "valid" for run in steady) else _IN_COMMON)
+    known = hidden <= most and mean_error <= _NEAR * rule.delta and all(trend.short == 1 for trend in trends)
+    if own == "valid" or known:
+        labels = sorted({run.label for run in steady if run.validity == "valid"})
+        begins = any(run.verdict.begin_row for run in steady)
+        return PointVerdict("valid", " / ".join(labels) or ("warm-up" if begins else "flat"), hidden)
+    return PointVerdict("provisional", "unproven", hidden)
+
+
+def _refuted(wrong: Sequence[Summary], others: Sequence[Summary]) -> bool:
+    """Whether runs that a test called unsteady are refuted: no more of them than tests call so by chance, at least as
+    many others were steady, and the level is theirs.
+
+    The level of all may differ from that of the others by what counts as one level, or by what their rows scatter.
+    """
+    by_chance = all(run.state == "finished" and run.verdict.label in _BY_CHANCE and not _own(run) for run in wrong)
+    if not by_chance or len(wrong) > len(others) or _chance(len(wrong), len(wrong) + len(others)) < _TOO_MANY:
+        return False
+    bad, good = ([run.verdict.trend for run in side if run.verdict.trend] for side in (wrong, others))
+    if len(bad) < len(wrong) or len(good) < len(others):
+        return False
+    part = len(bad) / (len(bad) + len(good))
+    moved = part * abs(_mean(bad) - _mean(good))
+    error = part * math.hypot(*(math.sqrt(sum(one.level_error**2 for one in side)) / len(side) for side in (bad, good)))
+    one = math.log1p(good[0].delta)
+    return moved <= max(one, min(2 * error, _NEAR * one))
+
+
+def _chance(wrong: int, runs: int) -> float:
+    """The chance that so many of the steady runs of a point, or more, are called unsteady."""
+    return math.fsum(
+        math.comb(runs, k) * _FALSE_ALARMS**k * (1 - _FALSE_ALARMS) ** (runs - k) for k in range(wrong, runs + 1)
+    )
+
+
+def _mean(trends: Sequence[Trend]) -> float:
+    return math.fsum(trend.level for trend in trends) / len(trends)
+
+
+def _own(run: Summary) -> bool:
+    """Whether it has a fault beside not being steady."""
+    return any(finding.code not in ("disturbed", "client-limit") for finding in run.disqualified)
+
+
+def _label_of(runs: Sequence[Summary]) -> str:
+    """The label all runs share, or "inconsistent" where some may be compared and others not."""
+    labels = sorted({run.label for run in runs})
+    if len(labels) == 1:
+        return labels[0]
+    return " / ".join(labels) if len({run.validity == "not valid" for run in runs}) == 1 else "inconsistent"
