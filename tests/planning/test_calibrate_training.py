@@ -113,7 +113,7 @@ def test_a_published_run_calibrates_and_those_that_are_not_ranked_are_left_out(t
     (row,) = found.compared
     assert row.metric == "step"
     assert abs(row.own_s / row.measured_s - 1) < 0.1 < abs(row.public_s / row.measured_s - 1)
-    assert any(why == "is not valid (drift)" for _, why in found.left_out)
+    assert any(why == "is provisional (unproven)" for _, why in found.left_out)
     file = tmp_path / "mine.json"
     found.write(file)
     asked = {"device": "epyc-9755", "precision": "fp32", "train": "full", "batch": 1, "context": 128}

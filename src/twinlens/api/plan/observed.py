@@ -75,8 +75,8 @@ def _observation(
         served = _served(run, shape, card, precision, tensor, engine)
         found = Observation(served, values.get("tpot_s_p50"), values.get("ttft_s_p50"))
     else:
-        if not summary.ranked:
-            raise BadInput(f"is not valid ({summary.label})")
+        if summary.validity != "valid":
+            raise BadInput(f"is {summary.validity} ({summary.label})")
         found = Observation(_trained(run, shape, card, precision, engine), step_s=values.get("step_s_p50"))
     if not list(found.measured()):
         raise BadInput("has no time of a step" if found.lens == "training" else "has neither a TPOT nor a TTFT")
