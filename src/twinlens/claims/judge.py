@@ -74,7 +74,7 @@ def _judged(claim: Claim, found: Sequence[Fitted], left: Sequence[Token]) -> Jud
     blocks = [each for each in left if _blocks(each, found)]
     unused = (
         (Finding("claim-unused", "warns", "", {"texts": [each.text for each in left], "decides": bool(blocks)}),)
-        if left and found else ()
+        if left else ()
     )  # fmt: skip
     answered = [(each, *ruling_of(each)) for each in found if isinstance(each.answer, Answer)]
     gaps = [each.answer for each in found if isinstance(each.answer, Gap)]
