@@ -16,7 +16,7 @@ from twinlens.reporting.history_markdown import history_markdown
 from twinlens.reporting.html.history_page import history_page
 from twinlens.reporting.screen.history import history_screen
 from twinlens.reporting.text.table import plain
-from twinlens.stats.history.level import ratio_of_levels
+from twinlens.stats.history.level import difference_of_levels, ratio_of_levels
 from twinlens.stats.history.shift import LEVEL, shifts
 
 METRIC = "output_tokens_per_s"
@@ -46,9 +46,7 @@ def test_a_change_has_its_day_its_size_and_what_changed_then() -> None:
     (change,) = found.changes
     assert change.shift.at == 14
     assert change.is_worse is True
-    assert change.ratio.low is not None
-    assert change.ratio.high is not None
-    assert change.ratio.low < 0.91 < change.ratio.high
+    assert change.ratio.value == pytest.approx(0.91, abs=0.01)
     assert [edit.difference.field for edit in change.edits] == ["software.driver.version"]
     assert [(edit.at, edit.difference.field) for edit in found.quiet] == [(6, "host.kernel")]
     text = plain(history_screen([found]))
@@ -82,16 +80,12 @@ def test_of_histories_without_a_change_few_are_said_to_have_one(correlation: flo
     assert LEVEL < 0.05
 
 
-def test_the_interval_of_a_change_is_wider_where_neighbours_resemble_each_other() -> None:
-    """Of 300 changes the interval of the ratio holds the truth in 93 to 98 % of independent nights."""
-    held = 0
-    for seed in range(300):
-        values = 100 + noise(seed, 30)
-        ratio = ratio_of_levels(values[:15], 1.1 * values[15:])
-        held += ratio.low is not None and ratio.high is not None and ratio.low <= 1.1 <= ratio.high
-    assert 0.92 * 300 <= held <= 300
-    wide, narrow = (ratio_of_levels(*np.split(100 + noise(4, 40, phi), 2)) for phi in (0.8, 0.0))
-    assert (wide.high or 0) - (wide.low or 0) > (narrow.high or 0) - (narrow.low or 0)
+def test_a_change_that_was_looked_for_has_no_interval() -> None:
+    """A t interval held the truth in 90 and 71 % at a correlation of 0.3, in 71 and 52 % at 0.6."""
+    values = 100 + noise(3, 30)
+    for found in (ratio_of_levels(values[:15], values[15:]), difference_of_levels(values[:15], values[15:], "1/s")):
+        assert (found.low, found.high, found.level) == (None, None, None)
+        assert "chosen where the levels differ most" in found.lacks
 
 
 def test_a_ratio_of_what_may_be_0_is_a_difference() -> None:
@@ -104,7 +98,7 @@ def test_markdown_page_and_json_say_the_same() -> None:
     markdown, page = history_markdown([found]), history_page([found])
     assert markdown.startswith("**output tokens/s: 1 change in 24 measurements.**")
     for text in (markdown, page):
-        assert "% lower (" in text
+        assert "% lower" in text
         assert "<b>560" not in text
     assert "<svg" in page
     data = found.to_json()

@@ -18,18 +18,15 @@ def noisy(times: list[float], by: float, seed: int = 0) -> list[float]:
     return [time * (1 + by * float(rng.uniform(-1, 1))) for time in times]
 
 
-def test_a_law_comes_back_within_its_interval() -> None:
-    inside = 0
+def test_a_law_comes_back_without_an_interval() -> None:
+    """Residuals of least times do not say how far these lie above the truth: 19 to 25 % held it beside gamma noise."""
     for seed in range(40):
         (segment,), refused = fitted(SIZES, noisy([20e-6 + size / 5e9 for size in SIZES], 0.05, seed))
         assert refused is None
         assert segment.latency.value == pytest.approx(20e-6, rel=0.1)
         assert segment.bandwidth.value == pytest.approx(5e9, rel=0.1)
-        low, high = segment.bandwidth.low, segment.bandwidth.high
-        assert low is not None
-        assert high is not None
-        inside += low <= 5e9 <= high
-    assert inside >= 34, "a 95 % interval"
+        assert (segment.latency.low, segment.bandwidth.low) == (None, None)
+        assert "above the truth" in segment.bandwidth.lacks
 
 
 def test_small_sizes_count_as_much_as_large_ones() -> None:

@@ -37,14 +37,11 @@ def change_words(history: History, change: Change) -> str:
 
 
 def size_words(change: Change) -> str:
-    """ "12 % higher (9 to 15 %)"; where a value is 0 or below, the difference."""
+    """ "12 % higher"; where a value is 0 or below, the difference."""
     ratio, gap = change.ratio, change.difference
-    if ratio.value is None or ratio.low is None or ratio.high is None:
+    if ratio.value is None:
         return f"{value(gap)} more" if (gap.value or 0) > 0 else f"{value(gap)} (less)"
-    up = ratio.value > 1
-    bounds = sorted((ratio.low - 1, ratio.high - 1) if up else (1 - ratio.low, 1 - ratio.high))
-    low, high = (percent(each) for each in bounds)
-    return f"{percent(abs(ratio.value - 1))} {'higher' if up else 'lower'} ({low} to {high})"
+    return f"{percent(abs(ratio.value - 1))} {'higher' if ratio.value > 1 else 'lower'}"
 
 
 def edits_words(history: History, change: Change) -> str:

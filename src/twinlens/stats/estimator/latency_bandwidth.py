@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import optimize
 
 from twinlens.record.estimate import Estimate
 from twinlens.units import BYTES_PER_S, SECONDS
 
 MOST_RESIDUAL = 0.2
 _LEAST_SIZES, _SIZES_EACH = 4, 6
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,30 +72,20 @@ def _line(sizes: np.ndarray, times: np.ndarray) -> Segment:
     start = np.log([times.min(), max(times[-1] / sizes[-1], 1e-15)])
     found = optimize.least_squares(off, start, x_scale="jac")
     latency, per_byte = np.exp(found.x)
-    half = _half_widths(found, len(sizes))
     residual = float(np.max(np.abs(np.expm1(off(found.x)))))
     return Segment(
         float(sizes[0]),
         float(sizes[-1]),
-        _estimate(float(latency), half[0], SECONDS, len(sizes)),
-        _estimate(float(1 / per_byte), half[1], BYTES_PER_S, len(sizes)),
+        _estimate(float(latency), SECONDS, len(sizes)),
+        _estimate(float(1 / per_byte), BYTES_PER_S, len(sizes)),
         residual,
     )
 
 
-def _half_widths(found: optimize.OptimizeResult, n: int) -> list[float | None]:
-    """Half widths of the logarithms' intervals; None where the sizes do not tell (all latency, or none)."""
-    information = found.jac.T @ found.jac
-    variance = 2 * found.cost / (n - 2)
-    if np.linalg.cond(information) > 1e12:
-        return [None, None]
-    spread = np.sqrt(np.diag(np.linalg.inv(information)) * variance)
-    wide: list[float] = (stats.t.ppf((1 + _LEVEL) / 2, n - 2) * spread).tolist()
-    return [each if each < 5 else None for each in wide]
+def _estimate(value: float, unit: str, n: int) -> Estimate:
+    """Without interval: the residuals of least times say how they scatter, and not how far above the truth they lie.
 
-
-def _estimate(value: float, half: float | None, unit: str, n: int) -> Estimate:
+    Intervals from them held the truth in 19 to 25 % of simulations.
+    """
     method = "fit of t = α + bytes ÷ β to the least times, relative errors"
-    if half is None:
-        return Estimate(value, unit, method, "derived", n=n, no_interval="these sizes do not decide it")
-    return Estimate(value, unit, method, "derived", value * np.exp(-half), value * np.exp(half), _LEVEL, n)
+    return Estimate(value, unit, method, "derived", n=n, no_interval="the least times lie above the truth, all alike")

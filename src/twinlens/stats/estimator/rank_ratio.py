@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from twinlens.record.estimate import Estimate
+from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.units import RATIO
 
+_ERRORS = 2.0  # of its own, by which a time of correlation is raised: calm runs claim most
 _LEAST_S = 1e-6  # what takes less is as good as nothing, and a logarithm needs something
 
 
@@ -15,8 +17,9 @@ def rank_ratio(above_s: ArrayLike, below_s: ArrayLike, *, level: float = 0.99) -
     """The typical ratio of times [m] to times [n], with the exact interval of the Mann-Whitney statistic at `level`.
 
     The median of all m · n quotients, and between which of them, in order, it lies with that confidence if the two
-    differ by a factor only (Hodges and Lehmann 1963; Hollander, Wolfe and Chicken 2014, 4.3). Without interval where
-    so few values allow none; absent without values. Raises ValueError for negative or not finite times.
+    differ by a factor only (Hodges and Lehmann 1963; Hollander, Wolfe and Chicken 2014, 4.3). Times in order of asking
+    count as many as are independent (`careful_time`): of times that depend by 0.8 "99 %" held 59 to 68 %. Without
+    interval where so few values allow none; absent without values. Raises ValueError for negative or not finite times.
     """
     above, below = (np.asarray(values, dtype=np.float64).ravel() for values in (above_s, below_s))
     if not (np.isfinite(above).all() and np.isfinite(below).all() and (above >= 0).all() and (below >= 0).all()):
@@ -27,7 +30,10 @@ def rank_ratio(above_s: ArrayLike, below_s: ArrayLike, *, level: float = 0.99) -
     quotients = np.sort((above[:, None] / below[None, :]).ravel())
     method = f"median of all quotients of {above.size} and {below.size} times"
     value, n = float(np.median(quotients)), int(above.size + below.size)
-    rank = lowest_rank(above.size, below.size, (1 - level) / 2)
+    independent = [max(1, int(each.size / careful_time(np.log(each), _ERRORS))) for each in (above, below)]
+    rank = lowest_rank(*independent, (1 - level) / 2)
+    if rank is not None:  # at the same height among all quotients
+        rank = max(1, int(rank * (quotients.size / (independent[0] * independent[1]))))
     if rank is None:
         return Estimate(value, RATIO, f"{method}; too few for an interval", "derived", n=n)
     low, high = float(quotients[rank - 1]), float(quotients[quotients.size - rank])

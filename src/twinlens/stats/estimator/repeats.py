@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv, ndtri
 
 from twinlens.record.estimate import Estimate, Origin
 from twinlens.stats.estimator.interval import t_quantile
+from twinlens.units import RATIO
 
 FEWEST_RUNS = 3  # two runs have one difference between them: a range, not a spread
 
@@ -135,6 +136,21 @@ def binomial_bounds(share: float, independent: float, level: float) -> tuple[flo
     low = float(betaincinv(hits, missed + 1, tail)) if hits > 0 else 0.0
     high = float(betaincinv(hits + 1, missed, 1 - tail)) if missed > 0 else 1.0
     return low, high
+
+
+def mean_of_shares(values: ArrayLike, *, method: str, level: float = 0.95) -> Estimate:
+    """The mean of independent values [n] between 0 and 1, with the exact binomial bounds of n trials.
+
+    Of all values between 0 and 1 with one mean those that are 0 or 1 scatter most (Hoeffding 1963), so the bounds hold
+    at least as often as they say; and they hold where a rare miss is in no value that was seen. Absent without values.
+    """
+    shares = np.asarray(values, dtype=np.float64).ravel()
+    if not shares.size:
+        return Estimate.absent(RATIO, "there are no values")
+    mean = _mean(shares)
+    low, high = binomial_bounds(mean, shares.size, level)
+    told = f"mean of {shares.size} shares, exact binomial bounds{method}"
+    return Estimate(mean, RATIO, told, "measured", min(low, mean), max(high, mean), level, shares.size)
 
 
 def _open_above(found: Estimate, estimates: Sequence[Estimate]) -> Estimate:

@@ -14,7 +14,8 @@ from twinlens.stats.estimator.independent import Clustering, Queue, clustering, 
 
 _POINTS = 96
 _DIGITS = 6
-_MOST_RANKED = 1 << 16  # in so many rows their own clustering is known from the slow ones
+MOST_WAITING = 1 << 16
+"""In more rows how slow ones cluster shows by itself, and requests in flight are not asked."""
 
 
 class Series:
@@ -49,13 +50,13 @@ class Series:
         return sketch(self.ordered[: self.values.size - self.lost], self.values.size)
 
     @cached_property
-    def _clustering(self) -> tuple[Clustering, ...]:
-        return (clustering(self.values),) if self.values.size <= _MOST_RANKED else ()
+    def _clustering(self) -> Clustering:
+        return clustering(self.values)
 
     def independent(self, value: float) -> float:
         """How many independent values a share of them at most `value` rests on, from 1 to n."""
         if self.waiting is not None:
-            return independent_requests(self.values <= value, self._clustering, self.waiting)
+            return independent_requests(self.values <= value, [self._clustering], self.waiting)
         slow = self.values >= value
         return self.values.size / max(careful_time(slow), slow_time(slow))
 

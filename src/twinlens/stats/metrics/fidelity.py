@@ -13,8 +13,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Compared, FidelityRow
 from twinlens.record.finding import Finding
 from twinlens.spec.protocol import Tolerance
-from twinlens.stats.estimator.interval import mean_of_independent
-from twinlens.stats.estimator.repeats import binomial_bounds
+from twinlens.stats.estimator.interval import FEWEST_SKEWED, mean_of_independent
+from twinlens.stats.estimator.repeats import binomial_bounds, mean_of_shares
 from twinlens.units import NATS, RATIO
 
 _LEVEL = 0.95
@@ -39,22 +39,21 @@ def fidelity(rows: Sequence[FidelityRow], compared: Compared | None = None) -> d
     tokens = np.array([row.tokens for row in rows], float)
     agreed = np.array([row.agreed for row in rows]) / tokens
     suffix = f"; {compared.reference}, read over HTTP" if compared else ""
-    metrics = {
-        "top1_agreement": _clip(
-            mean_of_independent(agreed, unit=RATIO, method_suffix=f", per prompt{suffix}"), 0.0, 1.0
-        )
-    }
+    metrics = {"top1_agreement": mean_of_shares(agreed, method=f", per prompt{suffix}")}
     for name, words in _DIVERGENCES.items():
         sums = [getattr(row, name) for row in rows]
         if None not in sums:
             mean = mean_of_independent(
-                np.array(sums) / tokens, unit=NATS, method_suffix=f", {words} per prompt{suffix}"
+                np.array(sums) / tokens,
+                unit=NATS,
+                method_suffix=f", {words} per prompt{suffix}",
+                fewest=FEWEST_SKEWED,
             )
             metrics[name] = _clip(mean, 0.0, math.inf)
     if any(row.reference_nll_nats for row in rows):
         change = np.array([(r.nll_nats - r.reference_nll_nats) / max(1, r.tokens - 1) for r in rows])
         metrics["perplexity_change"] = _exponential(
-            mean_of_independent(change, unit=RATIO, method_suffix=f", per prompt{suffix}")
+            mean_of_independent(change, unit=RATIO, method_suffix=f", per prompt{suffix}", fewest=FEWEST_SKEWED)
         )
     return metrics
 
@@ -127,4 +126,7 @@ def _exponential(log_change: Estimate) -> Estimate:
         None if v is None else math.expm1(min(v, 700.0)) for v in (log_change.value, log_change.low, log_change.high)
     )
     method = f"exp(mean difference of log likelihood) - 1; {log_change.method}"
-    return Estimate(value, RATIO, method, "measured", low, high, log_change.level, log_change.n)
+    no_interval = log_change.no_interval
+    return Estimate(
+        value, RATIO, method, "measured", low, high, log_change.level, log_change.n, no_interval=no_interval
+    )

@@ -9,6 +9,7 @@ import numpy as np
 
 from twinlens.record.request import Requests
 from twinlens.stats.estimator.independent import Queue, queue
+from twinlens.stats.estimator.series import MOST_WAITING
 from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import Window
 
@@ -40,7 +41,9 @@ def overlap(requests: Requests, window: Window) -> Overlap:
     if window.loop == "closed":
         return Overlap(together=max(1, round(at_once)))
     wanted, n = math.ceil(_TIMES * at_once**2), window.rows.size
-    waiting = queue(in_flight_when_due(requests.intended_ns[window.rows], requests.end_ns[window.rows]))
+    rows = window.rows
+    is_few = n <= MOST_WAITING
+    waiting = queue(in_flight_when_due(requests.intended_ns[rows], requests.end_ns[rows])) if is_few else None
     if n >= wanted:
         return Overlap(waiting=waiting)
     why_not = f"with {at_once:.2g} requests in flight it takes some {wanted:,} to see how long a queue lasts"

@@ -13,8 +13,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.spec.precision import BITS, precision
 from twinlens.stats.compliance.answer import compared
-from twinlens.stats.estimator.interval import mean_of_independent
-from twinlens.stats.estimator.repeats import cut
+from twinlens.stats.estimator.repeats import mean_of_shares
 from twinlens.units import RATIO
 
 REFERENCE = "it is the reference: the answers of other points are compared with its own"
@@ -33,11 +32,8 @@ def greedy_agreement(reference: GreedyAnswers, runs: Sequence[GreedyAnswers], of
     if not shares:
         return Estimate.absent(RATIO, "no prompt was answered by both")
     suffix = f", tokens before the first difference from {of} / tokens of its greedy answer, per prompt"
-    if len(set(shares)) == 1:
-        why_not = "all prompts agree to the same share"
-        return Estimate(float(shares[0]), RATIO, f"mean{suffix}", "measured", n=len(shares), no_interval=why_not)
-    over_prompts = mean_of_independent(np.array(shares), unit=RATIO, method_suffix=suffix)
-    return replace(cut(over_prompts, 0.0, 1.0), runs=1)  # an interval over prompts says nothing of other runs
+    over_prompts = mean_of_shares(shares, method=suffix)
+    return replace(over_prompts, runs=1)  # an interval over prompts says nothing of other runs
 
 
 def _alike(reference: GreedyAnswers, run: GreedyAnswers, place: int) -> float:

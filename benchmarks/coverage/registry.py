@@ -1,0 +1,94 @@
+"""Kinds of interval that the program can print, and the published line of each that says how often it holds the truth.
+
+A function that gives bounds to a number (`producers.py` finds them all) stands here once, under its kind. A kind has
+a page of docs/results and the beginning of its lines there, or is no interval of confidence and says what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """`lines`: how its lines in `page` begin; none for what claims no confidence of its own, which `what` explains."""
+
+    what: str
+    of: tuple[str, ...]
+    page: str = ""
+    lines: tuple[str, ...] = ()
+
+
+KINDS = (
+    Kind("a mean within a run", ("stats/estimator/interval.py:mean_interval",), "coverage.md", ("| mean |",)),
+    Kind("a rate within a run", ("stats/estimator/rate.py:rate_interval",), "coverage.md", ("| rate |",)),
+    Kind("a quantile within a run", ("stats/estimator/quantile.py:quantile",), "coverage.md",
+         ("| p50 |", "| p90 |", "| p99 |", "| ITL p50 |", "| e2e p90 |")),
+    Kind("a share within a run", ("stats/serving/goodput.py:share",), "coverage.md", ("| share |",)),
+    Kind("goodput", ("stats/serving/goodput.py:_came", "stats/serving/goodput.py:_good_rate"), "coverage-served.md",
+         ("| goodput_per_s |", "| slo_attainment |")),
+    Kind("a quantile over runs", ("stats/estimator/pooled.py:pooled_quantile",), "coverage-served.md",
+         ("| ttft_s_p50 |", "| e2e_latency_s_p50 |", "| e2e_latency_s_p90 |")),
+    Kind("means of runs", ("stats/estimator/repeats.py:_of_means",), "coverage.md", ("| runs |",)),
+    Kind("shares over runs", ("stats/estimator/repeats.py:_of_shares",), "coverage.md", ("| share over runs |",)),
+    Kind("times to a target over runs", ("stats/estimator/repeats.py:_of_brackets",), "coverage.md",
+         ("| time to target over runs |",)),
+    Kind("a ratio of runs", ("stats/estimator/ratio.py:ratio_of_runs",), "coverage.md", ("| ratio of runs |",)),
+    Kind("a difference of runs", ("stats/estimator/ratio.py:difference_of_runs",), "coverage.md",
+         ("| difference of runs |",)),
+    Kind("a ratio of two estimates", ("stats/estimator/ratio.py:ratio",), "coverage-others.md",
+         ("| ratio of independent estimates |",)),
+    Kind("a difference of two estimates; added waits take both at their worst, which is wider",
+         ("stats/estimator/ratio.py:difference", "diagnosis/first_token.py:added_wait"), "coverage-others.md",
+         ("| difference of independent estimates |",)),
+    Kind("a ratio of points that took turns", ("stats/paired/ratio.py:ratio_over", "stats/paired/ratio.py:_estimate"),
+         "coverage-paired.md", ("| quiet |", "| bursts of 1.5 s |", "| heavy tails |")),
+    Kind("a mean over prompts or answers", ("stats/estimator/interval.py:mean_of_independent",), "coverage-others.md",
+         ("| mean of independent values |", "| mean of skewed values |")),
+    Kind("a mean of shares over prompts", ("stats/estimator/repeats.py:mean_of_shares",), "coverage-others.md",
+         ("| mean of shares |",)),
+    Kind("partings per token", ("stats/compliance/answer.py:_parting", "stats/metrics/fidelity.py:_of_answers"),
+         "coverage-others.md", ("| partings per token |",)),
+    Kind("a ratio of times by ranks", ("stats/estimator/rank_ratio.py:rank_ratio",), "coverage-others.md",
+         ("| ratio of times |",)),
+    Kind("a ceiling", ("executors/in_process/ceiling.py:rate",), "coverage-others.md", ("| median of a ceiling |",)),
+    Kind("a slope of a steady part", ("stats/steady/slope.py:slope_from",), "coverage-others.md",
+         ("| slope of a steady part |",)),
+    Kind("shares of a search's runs as one", ("stats/search/trial.py:pooled",), "coverage.md", ("| M/G/16,",)),
+    Kind(
+        "another interval, moved by an exact law: a factor, an inverse, a logarithm, a cut at what can be",
+        (
+            "comparison/adapter_cost.py:_inverse", "comparison/adapter_cost.py:_less_one",
+            "comparison/adapter_cost.py:_negative", "comparison/effect.py:_no_narrower",
+            "comparison/scaling.py:_inverse", "comparison/scaling.py:_times", "stats/compliance/length.py:_shifted",
+            "stats/estimator/repeats.py:cut", "stats/estimator/scaled.py:inverse", "stats/estimator/scaled.py:scaled",
+            "stats/metrics/fidelity.py:_clip", "stats/metrics/fidelity.py:_exponential",
+            "stats/metrics/quality.py:_gap", "stats/metrics/training.py:_share_of_time",
+            "stats/server/metrics.py:_levels", "stats/serving/metrics.py:_not_negative",
+            "stats/serving/waits.py:waits", "stats/steady/sustained.py:retention", "api/plan/measured.py:measured",
+            "diagnosis/utilisation.py:utilisation",
+        ),
+    ),
+    Kind(
+        "no interval of confidence: a range, a bracket, or the ends of what was assumed or quoted, and said as that",
+        (
+            "stats/estimator/repeats.py:_range", "stats/metrics/energy.py:_spent", "stats/metrics/energy.py:_to_target",
+            "stats/metrics/quality.py:_to_target", "diagnosis/counter.py:_matrix", "diagnosis/quantise.py:_predicted",
+            "api/plan/asked_cost.py:_rate", "executors/torch/parallel/over_ranks.py:_summed",
+            "planning/cost/cent.py:cents", "planning/cost/price.py:figure", "planning/checkpoint.py:input",
+            "planning/check/exposure.py:_of", "planning/method/way.py:_cost", "planning/method/way.py:_longer",
+            "planning/method/way.py:_once", "planning/method/way.py:_over", "planning/method/way.py:_scaled",
+            "planning/capacity/latency.py:_tail",
+            "claims/several.py:ends_of", "claims/ruling.py:ruling_of", "claims/meaning.py:_scaled",
+        ),
+    ),
+    Kind(
+        "a plan's band: that of the prediction it is worked out from",
+        (
+            "planning/capacity/serving.py:_devices", "planning/check/deadline.py:deadlines",
+            "planning/check/deadline.py:device_hours", "planning/check/deadline.py:run_time",
+            "planning/check/perceived.py:users_at", "planning/fit/placement.py:needed",
+        ),
+        "prediction.md", ("|",),
+    ),
+)  # fmt: skip
