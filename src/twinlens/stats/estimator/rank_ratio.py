@@ -31,7 +31,7 @@ def rank_ratio(above_s: ArrayLike, below_s: ArrayLike, *, level: float = 0.99) -
     method = f"median of all quotients of {above.size} and {below.size} times"
     value, n = float(np.median(quotients)), int(above.size + below.size)
     independent = [max(1, int(each.size / careful_time(np.log(each), _ERRORS))) for each in (above, below)]
-    rank = lowest_rank(*independent, (1 - level) / 2)
+    rank = lowest_rank(independent[0], independent[1], (1 - level) / 2)
     if rank is not None:  # at the same height among all quotients
         rank = max(1, int(rank * (quotients.size / (independent[0] * independent[1]))))
     if rank is None:
