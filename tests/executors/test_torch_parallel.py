@@ -19,6 +19,7 @@ import pytest
 from material import spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
+from twinlens.executors.torch.parallel import gpus
 from twinlens.executors.torch.parallel.degrees import degrees_of
 from twinlens.executors.torch.parallel.findings import (
     against_one_process,
@@ -228,6 +229,12 @@ def test_a_world_that_divides_nothing_is_refused_before_anything_starts(asked: d
     with pytest.raises(BadInput) as refused:
         refuse_what_cannot_run(spec(**asked))
     assert sentence in str(refused.value)
+
+
+def test_one_gpu_has_no_link_and_the_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus, "_gpus", lambda asked: 1)
+    with pytest.raises(BadInput, match="torch sees one, which has no link to another; set fewer ranks, or the device"):
+        refuse_too_few_gpus(asked_device("auto"), 2)
 
 
 @pytest.mark.parametrize("kind", ["torch-parallel", "torch-deepspeed"])

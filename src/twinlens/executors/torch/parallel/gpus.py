@@ -23,8 +23,9 @@ def refuse_too_few_gpus(asked: AskedDevice, ranks: int) -> None:
             code="TL208",
         )
     if 0 < (gpus := _gpus(asked)) < ranks:
+        seen = "one, which has no link to another" if gpus == 1 else gpus
         raise BadInput(
-            f"{ranks} ranks need a GPU each, and torch sees {gpus}; set fewer ranks, or the device to cpu", code="TL208"
+            f"{ranks} ranks need a GPU each, and torch sees {seen}; set fewer ranks, or the device to cpu", code="TL208"
         )
 
 
