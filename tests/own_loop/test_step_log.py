@@ -185,3 +185,69 @@ def test_a_step_of_unknown_size_is_no_row() -> None:
 )
 def test_the_size_of_a_batch_is_read_from_its_shapes(batch: object, size: tuple[int, int] | None) -> None:
     assert size_of(batch) == size
+
+
+def sizes(*rows: Marks) -> list[tuple[int, int]]:
+    return [(row.samples, row.tokens) for row in rows]
+
+
+def called(loop: Loop, *calls: tuple[int, int], loaded: tuple[int, int] | None = None, said: bool = False) -> None:
+    """One step: these forward passes on one batch, a backward pass, and the optimizer."""
+    if loaded is not None:
+        loop.log.offered(*loaded, said=said)
+    for samples, tokens in calls:
+        loop.log.counted(samples, tokens)
+    at = loop.clock.at
+    loop.log.spent("backward", at, at + 10)
+    loop.to(at + 10)
+    loop.optimize(5)
+
+
+def test_a_model_that_is_called_twice_on_one_batch_trains_on_that_batch_once() -> None:
+    """Two views before one backward pass; or a batch of the loader, whatever is called on it (a GAN)."""
+    loop = Loop()
+    called(loop, (8, 256), (8, 256))
+    called(loop, (8, 256), (8, 256), loaded=(8, 256))
+    loop.log.offered(8, 256)
+    for _ in range(2):  # D(real) and D(fake), each with a backward pass of its own
+        loop.log.counted(8, 256)
+        loop.log.spent("backward", loop.clock.at, loop.to(loop.clock.at + 5))
+    loop.optimize(5)
+    assert sizes(*loop.rows) == [(8, 256)] * 3
+
+
+def test_parts_of_an_accumulated_step_all_count_and_so_do_calls_without_a_backward_pass() -> None:
+    loop = Loop()
+    for _ in range(4):
+        loop.log.offered(2, 18)  # the loader's texts are a token longer than what the model is given
+        loop.log.counted(2, 16)
+        loop.log.spent("backward", loop.clock.at, loop.to(loop.clock.at + 5))
+    assert loop.log.pending == (8, 64, 4)
+    loop.optimize(5)
+    loop.log.counted(2, 16)  # an engine's own backward pass is not seen
+    loop.log.counted(2, 16)
+    loop.optimize(5)
+    assert sizes(*loop.rows) == [(8, 64), (4, 32)]
+
+
+def test_what_the_user_says_of_a_batch_goes_before_all_shapes() -> None:
+    loop = Loop()
+    called(loop, (8, 256), loaded=(8, 100), said=True)
+    assert sizes(*loop.rows) == [(8, 100)]
+
+
+def test_padding_is_not_tokens_and_stays_in_the_size_of_the_step() -> None:
+    loop = Loop()
+    loop.log.counted(4, 64, real=50)
+    loop.log.spent("backward", loop.clock.at, loop.to(loop.clock.at + 5))
+    assert loop.log.pending == (4, 64, 1), "the work that is done is that of the padded batch"
+    loop.optimize(5)
+    assert sizes(*loop.rows) == [(4, 50)]
+
+
+def test_a_loss_that_is_no_number_loses_no_row() -> None:
+    loop = Loop()
+    loop.microbatch(1100, loss="none")  # type: ignore[arg-type]
+    loop.optimize(5)
+    (row,) = loop.rows
+    assert row.loss is None

@@ -205,6 +205,8 @@ def _phase(run: Run, name: str, part: str, seconds: float, flop: str, moved: str
     most = None
     if shape is not None:
         most = least + tokens * activation_elements_moved(shape) * _WIDEST * _PASSES.get(name, 1)
+    elif name == "step" and (operands := known(work, "operand_step_bytes")) is not None:
+        most = max(least, operands)
     return Phase(name, part, seconds, done, least, most, known(work, "linear_bytes") if name == "decode" else None)
 
 

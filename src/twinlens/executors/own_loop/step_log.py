@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from twinlens.executors.own_loop.moment import Moments
+from twinlens.executors.own_loop.step_size import StepWork
 from twinlens.record.step import Marks, Steps
 
 UNSIZED = (
@@ -30,12 +31,9 @@ class _Row:
     end: Any = None
     spent: list[tuple[str, Any, Any]] = field(default_factory=list)
     windows: list[tuple[Any, Any, int, int]] = field(default_factory=list)
-    samples: int = 0
-    tokens: int = 0
-    offered: tuple[int, int] = (0, 0)
+    work: StepWork = field(default_factory=StepWork)
     losses: list[Any] = field(default_factory=list)
     summed: bool = False
-    passes: int = 0
     tag: str | None = None
     kind: Literal["step", "evaluate"] = "step"
 
@@ -71,22 +69,22 @@ class StepLog:
         if self._row.begin is None:
             self.began(begin)
         self._row.spent.append((phase, begin, end))
+        if phase == "backward":
+            self._row.work.backwards += 1
 
-    def counted(self, samples: int, tokens: int) -> None:
-        """One forward pass of so many samples and tokens."""
-        self._row.samples += samples
-        self._row.tokens += tokens
-        self._row.passes += 1
+    def counted(self, samples: int, tokens: int, real: Any = None) -> None:
+        """One forward pass of so many samples and tokens, `real` of them no padding (a tensor is read when the row is
+        written; None: not known)."""
+        self._row.work.called(samples, tokens, real)
 
     def set_aside(self, samples: int, tokens: int) -> None:
         """A forward pass without gradients: of an evaluation, whose end may tell so, or else within this step."""
         self._aside = self._aside[0] + samples, self._aside[1] + tokens
-        self._row.tag = self._row.tag or UNGRADED
+        self._row.tag, self._row.work.aside = self._row.tag or UNGRADED, True
 
-    def offered(self, samples: int, tokens: int) -> None:
-        """A batch of so many was given to the loop: they count where no forward pass shows its own."""
-        before = self._row.offered
-        self._row.offered = before[0] + samples, before[1] + tokens
+    def offered(self, samples: int, tokens: int, *, said: bool = False) -> None:
+        """A batch of so many was given to the loop; `said`: the user says so, and no shape says better."""
+        self._row.work.offered(samples, tokens, said=said)
 
     def lost(self, loss: Any, *, summed: bool = False) -> None:
         """The loss of one forward pass, a number or a tensor with one; a step's is their mean, or their sum.
@@ -105,10 +103,9 @@ class StepLog:
 
     @property
     def pending(self) -> tuple[int, int, int]:
-        """Samples, tokens and forward passes of the step that is going on."""
-        row = self._row
-        samples, tokens = (row.samples, row.tokens) if row.samples else row.offered
-        return samples, tokens, row.passes
+        """Samples, tokens with padding, and batches of the step that is going on."""
+        work = self._row.work
+        return *work.size, work.passes
 
     def optimizing(self) -> None:
         """The optimizer begins."""
@@ -125,8 +122,7 @@ class StepLog:
     def ended(self) -> None:
         """The step ends here; the next one begins here too. Raises ValueError for one of no known size."""
         row = self._row
-        row.samples, row.tokens, _ = self.pending
-        if not row.samples:
+        if not row.work.size[0]:
             raise ValueError(UNSIZED)
         end = self.moments.now()
         self.began(end)
@@ -137,12 +133,11 @@ class StepLog:
 
     def evaluated(self, begin: Any, end: Any, samples: int, tokens: int, loss: float | None) -> None:
         """An evaluation. Between two steps it belongs to neither; phases of a step that it interrupts are not known."""
-        row = _Row(begin, end, kind="evaluate")
-        row.samples, row.tokens = (samples, tokens) if samples else self._aside
+        row = _Row(begin, end, kind="evaluate", work=StepWork(said=(samples, tokens) if samples else self._aside))
         row.losses = [] if loss is None else [loss]
         self._aside = (0, 0)
         if self._row.tag == UNGRADED:
-            self._row.tag = None
+            self._row.tag, self._row.work.aside = None, False
         self._ended.append(row)
         self._before = end
         if self._row.begin is not None:
@@ -175,8 +170,8 @@ class StepLog:
         return Marks(
             begin_ns,
             self._ns(row.end),
-            samples=row.samples,
-            tokens=row.tokens,
+            samples=row.work.size[0],
+            tokens=row.work.real_tokens(),
             loss=_loss_of(row),
             kind=row.kind,
             tag=row.tag,
@@ -191,7 +186,11 @@ class StepLog:
 
 
 def _loss_of(row: _Row) -> float | None:
-    losses = [float(loss) for loss in row.losses]
+    """None where there is no loss, or what was given is no number: a row is not lost for that."""
+    try:
+        losses = [float(loss) for loss in row.losses]
+    except (TypeError, ValueError, RuntimeError):
+        return None
     if not losses:
         return None
     return sum(losses) if row.summed else sum(losses) / len(losses)

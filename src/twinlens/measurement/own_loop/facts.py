@@ -68,7 +68,18 @@ def whole_facts(spec: RunSpec, said: Facts, machine: dict[str, Fact], ref: AnyMo
     record = record.merged(board)
     boards = record.value("accelerator.count")
     sheet = datasheet_of(record.value("accelerator.product"), spec.precision, boards if isinstance(boards, int) else 1)
-    return replace(said, executor=record, work=_work(spec, ref, even) | said.work, ceilings=sheet)
+    work = _counted(_work(spec, ref, even) | said.work, even)
+    return replace(said, executor=record, work=work, ceilings=sheet)
+
+
+def _counted(work: dict[str, Estimate], even: bool) -> dict[str, Estimate]:
+    """Work of a step as its profiled pass shows it, in the place of what theory has no formula for."""
+    for name, counted in (("step_flop", "counted_step_flop"), ("step_bytes", "resident_step_bytes")):
+        theory, found = work.get(name), work.get(counted)
+        if even and found is not None and (theory is None or theory.value is None):
+            why = theory.reason if theory is not None else "theory does not know it"
+            work = work | {name: replace(found, method=f"{found.method} ({why})")}
+    return work
 
 
 def _work(spec: RunSpec, ref: AnyModel, even: bool) -> dict[str, Estimate]:

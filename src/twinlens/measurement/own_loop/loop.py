@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import os
 import warnings
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.errors import BadInput
 from twinlens.executors.own_loop.batch_size import size_of
 from twinlens.executors.own_loop.moment import HostMoments
 from twinlens.executors.own_loop.step_log import StepLog
@@ -25,13 +28,31 @@ from twinlens.record.executor.record import ExecutorRecord, unknown
 from twinlens.record.run import State
 from twinlens.spec.precision import AS_FOUND, Precision
 from twinlens.system.interrupts import ignore_interrupts
+from twinlens.units import RATIO
 
 if TYPE_CHECKING:
     from twinlens.executors.torch.own_loop.side import TorchSide
 
 
+_OPEN: weakref.WeakSet[OwnLoop] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    """In a process that was forked inside the block: the loop goes on there unwatched, the files are the parent's."""
+    for loop in tuple(_OPEN):
+        loop.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
 class OwnLoop:
-    """One loop while it is watched. An error of ours ends the watching, with a warning, and never the loop."""
+    """One loop while it is watched. An error of ours ends the watching, with a warning, and never the loop.
+
+    So each entry and exit is guarded, a warning that is an error here (`-W error`) is a line on stderr, and a process
+    that was forked inside the block writes nothing.
+    """
 
     def __init__(self, model: Any = None, optimizer: Any = None, how: Watching = Watching()) -> None:
         refuse_wrong(how.name, how.precision)
@@ -40,22 +61,33 @@ class OwnLoop:
         self._how = how
         self._side = self._side_of(model, optimizer)
         self._rank, self._ranks = self._place()
-        self._is_open = False
+        self._is_open = self._is_elsewhere = self._evaluates = False
+        self._recording: Recording | None = None
         self._is_known: Literal["", "even", "uneven"] = ""
         self._first: StepSize | None = None
         self._steps = self._odd = 0
         self._seen: tuple[Precision, Facts] | None = None
+        self._warned = False
         self._lost: str | None = None
         self._why: str | None = None
 
     @property
-    def folder(self) -> Path:
-        """The run folder; there is one from entering on, on the first rank."""
-        return self._recording.folder
+    def folder(self) -> Path | None:
+        """The run folder; there is one from entering on, on the first rank, where one could be made."""
+        return self._recording.folder if self._recording else None
 
     def __enter__(self) -> Self:
         if self._rank:
             return self
+        try:
+            self._enter()
+        except BadInput:
+            raise
+        except Exception as error:  # the boundary between an observer and what it observes
+            self._give_up(f"{type(error).__name__}: {error}")
+        return self
+
+    def _enter(self) -> None:
         how, side = self._how, self._side
         model = side.name if side else how.name
         spec = own_spec(how, model, None, how.precision)
@@ -68,30 +100,40 @@ class OwnLoop:
         moments = side.moments if side else HostMoments()
         self.log = StepLog(moments, self._recording.take, self._recording.origin_ns, every_s=how.write_s)
         self._is_open = True
+        _OPEN.add(self)
         if side is not None:
             side.attach(self.log, self.guard, self._step_ends, events=how.events)
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._rank:
+        recording = self._recording
+        if self._rank or self._is_elsewhere or recording is None:
             return
-        self._is_open, was_open = False, self._is_open
-        if self._side is not None:
-            self._side.detach()
-        state, why = self._end(kind, error)
+        _OPEN.discard(self)
         try:
             with ignore_interrupts():
-                if was_open:
-                    self.log.drain()
-                    self._recording.stop()
-                    if not self._is_known or (self._how.ceilings and state == "finished"):
-                        self._know(ceilings=state == "finished" and self._how.ceilings)
-                self._recording.end(state, why)
-        except (
-            OSError,
-            ExecutorFailed,
-        ) as failed:  # a full disk: the run is visibly unfinished
-            warnings.warn(f"tl.watch could not end its run: {failed}", stacklevel=2)
+                self._leave(recording, *self._end(kind, error))
+        except Exception as failed:  # a full disk, a folder that is gone: the run is visibly unfinished
+            _warn(f"tl.watch could not end its run: {failed}", 3)
+
+    def _leave(self, recording: Recording, state: State, why: str | None) -> None:
+        self._is_open, was_open = False, self._is_open
+        self._detach()
+        if was_open:
+            self.log.drain()
+            recording.stop()
+            if not self._is_known or (self._how.ceilings and state == "finished"):
+                self._know(ceilings=state == "finished" and self._how.ceilings)
+        recording.end(state, why)
+
+    def forget(self) -> None:
+        """Watch no more, and write nothing: this process was forked inside the block, and the files are another's."""
+        self._is_open, self._is_elsewhere = False, True
+        self._detach()
+
+    def _detach(self) -> None:
+        if self._side is not None:
+            with contextlib.suppress(Exception):  # hooks that cannot be taken away do nothing: the loop is not open
+                self._side.detach()
 
     @property
     def is_recording(self) -> bool:
@@ -100,6 +142,8 @@ class OwnLoop:
 
     def telemetry_cost(self) -> Estimate:
         """Processor time of the telemetry beside the loop, as a share of the time it was on."""
+        if self._recording is None:
+            return Estimate.absent(RATIO, "this process records nothing")
         return self._recording.sampler.cost()
 
     def leave(self, why: str | None) -> None:
@@ -122,9 +166,10 @@ class OwnLoop:
 
         `samples`, `tokens`: of every batch, where its tensors' shapes do not show them.
         """
-        size = size_of if samples is None and tokens is None else lambda batch: (samples or 1, tokens or 0)
+        said = samples is not None or tokens is not None
+        size = (lambda _: (samples or 1, tokens or 0)) if said else size_of
         waited = self.guard(lambda began: self.log.spent("data", began, self.log.moments.now()))
-        return Data(loader, self._now, waited, self.guard(lambda batch: self._offer(size(batch))))
+        return Data(loader, self._now, waited, self.guard(lambda batch: self._offer(size(batch), said)))
 
     @contextlib.contextmanager
     def phase(self, name: Literal["data", "forward", "backward", "communicate", "optimize"]) -> Iterator[None]:
@@ -134,9 +179,13 @@ class OwnLoop:
 
     @contextlib.contextmanager
     def step(self, *, samples: int = 0, tokens: int = 0, loss: float | None = None) -> Iterator[None]:
-        """One step of a loop without torch. Raises BadInput (TL222) where an optimizer says when a step ends."""
+        """One step of a loop without torch. Where an optimizer says when a step ends, it says nothing, and warns."""
         if self._side is not None:
-            raise BadInput("the optimizer says when a step ends; leave run.step out", code="TL222")
+            if not self._warned:
+                self._warned = True
+                _warn("tl.watch: the optimizer says when a step ends; leave run.step out", 4)
+            yield
+            return
 
         def ended(begin: Any) -> None:
             self.log.began(begin)
@@ -147,19 +196,29 @@ class OwnLoop:
             self._step_ends()
             self.log.ended()
 
-        if self._is_open:
-            self.log.began(self.log.moments.now())
+        self.guard(lambda: self.log.began(self.log.moments.now()))()
         with self._around(ended):
             yield
 
     @contextlib.contextmanager
     def evaluation(self, *, samples: int = 0, tokens: int = 0) -> Iterator[None]:
-        """A look at held-out data: a row of its own, whose time belongs to no step."""
-        with self._around(lambda begin: self.log.evaluated(begin, self.log.moments.now(), samples, tokens, None)):
-            yield
+        """A look at held-out data: a row of its own, whose time and batches belong to no step."""
+        self._evaluates = True
+        try:
+            with self._around(lambda begin: self.log.evaluated(begin, self.log.moments.now(), samples, tokens, None)):
+                yield
+        finally:
+            self._evaluates = False
 
     def loss(self, loss: Any) -> None:
         """The loss of this forward pass, a number or a tensor with one, where the model does not give it."""
+        sizes = getattr(loss, "shape", ())
+        if loss is None or math.prod(sizes) != 1:
+            if not self._warned and self._is_open:
+                self._warned = True
+                was = "None" if loss is None else f"a tensor of {'×'.join(map(str, sizes))}"
+                _warn(f"tl.watch: run.loss takes a number or a tensor with one, and was given {was}: not recorded", 3)
+            return
         self.guard(lambda: self.log.lost(loss.detach() if hasattr(loss, "detach") else loss))()
 
     def guard(self, call: Callable[..., None]) -> Callable[..., None]:
@@ -176,11 +235,17 @@ class OwnLoop:
         return hook
 
     def _now(self) -> Any:
-        return self.log.moments.now() if self._is_open else None
+        if not self._is_open:
+            return None
+        try:
+            return self.log.moments.now()
+        except Exception as error:
+            self._give_up(f"{type(error).__name__}: {error}")
+            return None
 
-    def _offer(self, size: tuple[int, int] | None) -> None:
-        if size is not None:
-            self.log.offered(*size)
+    def _offer(self, size: tuple[int, int] | None, said: bool) -> None:
+        if size is not None and not self._evaluates:
+            self.log.offered(*size, said=said)
 
     @contextlib.contextmanager
     def _around(self, then: Callable[[Any], None]) -> Iterator[None]:
@@ -220,13 +285,13 @@ class OwnLoop:
             rows = (size.tokens or size.samples) // max(1, size.passes)
             found = within_datasheet(side.ceilings(spec, regime, rows), facts.ceilings)
             facts = replace(facts, ceilings=found | facts.ceilings)
+        assert self._recording is not None, "an open loop is recorded"
         self._recording.know(spec, replace(facts, findings=one_rank_of(self._ranks)))
 
     def _give_up(self, why: str) -> None:
         self._is_open, self._lost = False, why
-        if self._side is not None:
-            self._side.detach()
-        warnings.warn(f"tl.watch stopped watching, and the loop goes on: {why}", stacklevel=4)
+        self._detach()
+        _warn(f"tl.watch stopped watching, and the loop goes on: {why}", 5)
 
     def _end(self, kind: type[BaseException] | None, error: BaseException | None) -> tuple[State, str | None]:
         if kind is None and self._lost:
@@ -250,6 +315,16 @@ class OwnLoop:
         from twinlens.executors.torch.own_loop.side import rank_and_ranks
 
         return rank_and_ranks()
+
+
+def _warn(text: str, level: int) -> None:
+    """A warning, which never ends the loop: under `-W error` it is a line on stderr."""
+    try:
+        warnings.warn(text, stacklevel=level)
+    except Warning:
+        with contextlib.suppress(OSError, ValueError), warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn(text, stacklevel=level)
 
 
 _UNSEEN = Facts(

@@ -36,7 +36,7 @@ def _formulas() -> dict[Any, Callable[..., int]]:
             formulas[operator] = _packed
     for name in ("_grouped_mm", "_scaled_grouped_mm"):
         if (operator := getattr(aten, name, None)) is not None:
-            formulas[operator] = _grouped
+            formulas[operator] = grouped_flop
     for name, passes in (("grouped_mm_fallback", 1), ("grouped_mm_fallback_backward", 2)):
         if (operator := getattr(getattr(torch.ops, "transformers", None), name, None)) is not None:
             formulas[operator] = _grouped_times(passes)
@@ -44,6 +44,15 @@ def _formulas() -> dict[Any, Callable[..., int]]:
         formulas[operator] = _four_bits
     formulas[torch.ops.quantized.linear_dynamic] = _dynamic
     return formulas
+
+
+def attention_flop(name: str) -> Callable[..., int] | None:
+    """FLOP of an attention operator by its name ("aten::…"), from shapes in its own order; None for another."""
+    kernel = name.removeprefix("aten::_scaled_dot_product_").removesuffix("_backward")
+    operator = getattr(torch.ops.aten, name.removeprefix("aten::"), None)
+    if kernel not in _ATTENTION_KERNELS or operator is None:
+        return None
+    return _attention(operator, int(name.endswith("_backward")))
 
 
 def _attention(operator: Any, shift: int) -> Callable[..., int]:
@@ -61,7 +70,7 @@ def _attention(operator: Any, shift: int) -> Callable[..., int]:
     return flop
 
 
-def _grouped(a: Any, b: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
+def grouped_flop(a: Any, b: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
     """Rows sorted by expert times each expert's matrix, and the two products of its backward pass.
 
     (T, K) by (E, K, N) is 2·T·K·N; (M, T) by (T, N), one (M, N) for each expert, 2·M·T·N; (E, M, K) by (K, T) 2·M·K·T.
@@ -72,7 +81,7 @@ def _grouped(a: Any, b: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
 
 
 def _grouped_times(passes: int) -> Callable[..., int]:
-    return lambda a, b, *_, **__: passes * _grouped(a, b)
+    return lambda a, b, *_, **__: passes * grouped_flop(a, b)
 
 
 def _dynamic(activations: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:

@@ -16,14 +16,15 @@ from twinlens.executors.torch.evidence.adapter import trainable
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import check_precision, compute_formats, framework_facts, longest
 from twinlens.executors.torch.evidence.memory import elements_of, state_memory
+from twinlens.executors.torch.evidence.profiled_work import ProfiledWork
 from twinlens.executors.torch.evidence.resident import Resident, resident_formats
 from twinlens.executors.torch.evidence.trace import Kernel
 from twinlens.executors.torch.fp32 import fp32_settings
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.spec.precision import AS_FOUND, PRECISIONS, Precision, precision
-from twinlens.units import COUNT
+from twinlens.units import BYTES, COUNT, FLOP
 
 _SOURCE = "the model and the optimizer that were watched"
 
@@ -115,6 +116,30 @@ def torch_facts(seen: Seen, said: str | None, kernels: Sequence[Kernel], missing
     return regime, Facts(ExecutorRecord(fields), checks, work=work, memory=memory)
 
 
+def work_of_pass(seen: Seen, work: ProfiledWork | None, memory: Estimates) -> Estimates:
+    """Work of one step, from its profiled pass and the tensors that are resident; none where no pass was seen.
+
+    Least bytes: the weights read by each forward and backward pass, gradients written (and read, from the second pass
+    on), then gradients read and weights and optimizer state read and written.
+    """
+    if work is None or not work.flop:
+        return {}
+    passes, each = max(1, seen.passes), {name: memory[name].value or 0.0 for name in _RESIDENT if name in memory}
+    weights, gradients, states = (each.get(name, 0.0) for name in _RESIDENT)
+    least = 2 * passes * weights + (2 * passes - 1) * gradients + gradients + 2 * weights + 2 * states
+    flop_by = f"products, convolutions and attention of one profiled pass, times {passes}"
+    return {
+        "counted_step_flop": Estimate(passes * work.flop, FLOP, flop_by, "measured"),
+        "resident_step_bytes": Estimate(least, BYTES, "each resident weight, gradient and state once", "derived"),
+        "operand_step_bytes": Estimate(
+            passes * work.most_bytes + 2 * (weights + states), BYTES,
+            f"operands and results of each operator of one profiled pass, times {passes}, and the optimizer",
+            "derived",
+        ),
+    }  # fmt: skip
+
+
+_RESIDENT = ("weights_bytes", "gradients_bytes", "optimizer_bytes")
 _CLASSES = ("precision.weights", "precision.master", "precision.gradients", "precision.optimizer")
 
 

@@ -91,7 +91,7 @@ class ModelHooks:
         self._on_pass()
         self._sums = kwargs.get("num_items_in_batch") is not None  # transformers divides by all items of the step
         if size is not None:
-            self._log.counted(*size)
+            self._log.counted(*size, _unpadded(kwargs.get("attention_mask"), size))
         self._began = self._log.moments.now()
 
     def _after(self, model: nn.Module, args: Any, output: Any) -> None:
@@ -158,6 +158,13 @@ def _uncompiled(hook: Callable[..., None]) -> Callable[..., None]:
     """torch.compile leaves it as it is: a clock that is compiled into a graph stands still."""
     disabled: Callable[..., None] = torch.compiler.disable(hook)
     return disabled
+
+
+def _unpadded(mask: Any, size: tuple[int, int]) -> Any:
+    """Tokens that are no padding, as a tensor that nobody waits for; None without a mask of that size."""
+    if not isinstance(mask, torch.Tensor) or mask.ndim != 2 or mask.numel() != size[1]:
+        return None
+    return (mask != 0).sum()
 
 
 def _loss_in(output: Any) -> torch.Tensor | None:

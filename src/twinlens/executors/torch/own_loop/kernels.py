@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from twinlens.executors.torch.evidence.profiled_work import ProfiledWork, profiled_work
 from twinlens.executors.torch.evidence.trace import Kernel, kernels_of
 
 _PASS = 2  # the first is full of what happens once
@@ -19,6 +21,7 @@ class EarlyKernels:
         self._device, self._passes = device, 0
         self._open: Any = None
         self.seen: tuple[Kernel, ...] = ()
+        self.work: ProfiledWork | None = None
         self.missing = "no second pass was seen"
 
     @property
@@ -50,5 +53,8 @@ class EarlyKernels:
             torch.cuda.synchronize(self._device)
         opened, self._open = self._open, None
         opened.__exit__(None, None, None)
-        self.seen = kernels_of(opened.events() or (), on_gpu=on_gpu)
+        events = opened.events() or ()
+        self.seen = kernels_of(events, on_gpu=on_gpu)
+        with contextlib.suppress(Exception):  # an operator of another version: its shapes are then not counted
+            self.work = profiled_work(events)
         self.missing = ""

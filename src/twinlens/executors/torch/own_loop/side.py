@@ -13,7 +13,14 @@ from twinlens.errors import BadInput
 from twinlens.executors.own_loop.step_log import StepLog
 from twinlens.executors.torch.evidence.work import ceilings_of_run
 from twinlens.executors.torch.model.build import linear_shapes
-from twinlens.executors.torch.own_loop.evidence import Seen, boards_of, device_of, parameter_count, torch_facts
+from twinlens.executors.torch.own_loop.evidence import (
+    Seen,
+    boards_of,
+    device_of,
+    parameter_count,
+    torch_facts,
+    work_of_pass,
+)
 from twinlens.executors.torch.own_loop.hooks import Guard, ModelHooks, OptimizerHooks, innermost
 from twinlens.executors.torch.own_loop.kernels import EarlyKernels
 from twinlens.executors.torch.own_loop.stream import moments_of
@@ -33,6 +40,12 @@ class TorchSide:
             raise BadInput(
                 f"tl.watch takes a torch.nn.Module and its optimizer, and was given a {type(wrong).__name__}; "
                 "without torch, leave both out and say `with run.step(…)`",
+                code="TL222",
+            )
+        if inner is optimizer and not _shares(inner, model):
+            raise BadInput(
+                "the optimizer given to tl.watch updates no parameter of the model, so its steps are not the model's; "
+                "give the optimizer of this model",
                 code="TL222",
             )
         self._model, self._optimizer, self._core = model, inner, _core(model)
@@ -120,7 +133,15 @@ class TorchSide:
         seen = Seen(self._core, self._optimizer, self.device, passes, compiled)
         kernels = self._kernels.seen if self._kernels else ()
         missing = self._kernels.missing if self._kernels else "tl.watch(profile=False): no pass was profiled"
-        return torch_facts(seen, said, kernels, missing)
+        regime, facts = torch_facts(seen, said, kernels, missing)
+        work = self._kernels.work if self._kernels else None
+        return regime, replace(facts, work={**facts.work, **work_of_pass(seen, work, facts.memory)})
+
+
+def _shares(optimizer: torch.optim.Optimizer, model: nn.Module) -> bool:
+    """Whether a plain optimizer updates a parameter of the model. Those that shard hold tensors of their own."""
+    own = {id(parameter) for parameter in model.parameters()}
+    return not own or any(id(each) in own for group in optimizer.param_groups for each in group["params"])
 
 
 def _core(model: nn.Module) -> nn.Module:
