@@ -70,6 +70,13 @@ KINDS = (
         ),
     ),
     Kind(
+        "another interval, made wider by what a change that could hide would do to it: it holds at least as often",
+        (
+            "stats/estimator/widened.py:widened", "stats/estimator/widened.py:widened_difference",
+            "stats/summary/point.py:_together",
+        ),
+    ),
+    Kind(
         "no interval of confidence: a range, a bracket, or the ends of what was assumed or quoted, and said as that",
         (
             "stats/estimator/repeats.py:_range", "stats/metrics/energy.py:_spent", "stats/metrics/energy.py:_to_target",
