@@ -98,3 +98,48 @@ def provisional_figures(traces: int) -> Iterator[str]:
                     f"| {runs} | {n} | {100 * cv:.0f} % | {phi:g} | {name} | {100 * unseen / tried:.0f} % | {known} "
                     f"| {100 * held / known:.0f} % |"
                 )
+
+
+CASES = ((22, 0.03, 0.0), (70, 0.03, 0.0), (70, 0.1, 0.0), (200, 0.05, 0.5), (200, 0.1, 0.0), (1000, 0.1, 0.0))
+CHANGES = (
+    ("5 % slower from half time", "step half way", 0.05),
+    ("10 % slower from half time", "step half way", 0.1),
+    ("drift of 10 %", "drift", 0.1),
+)
+
+
+def false_valid(traces: int) -> Iterator[str]:
+    """Points on a machine that changed in each run: how many were called valid, and how many would have been before."""
+    yield "| what happened | rows | CV | rows depend | 1 run | 3 runs | before | 5 runs | before |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for name, shape, size in CHANGES:
+        for n, cv, phi in CASES:
+            told = []
+            for runs in (1, 3, 5):
+                new = old = 0
+                for seed in range(traces):
+                    rng = np.random.default_rng([seed, n, runs, 9])
+                    rows = [noise(rng, n, cv, phi) for _ in range(runs)]
+                    found = point_of(changed(rows, SHAPES[shape], size))
+                    new += found.validity == "valid"
+                    old += all(run.validity == "valid" for run in found.runs)
+                told += [f"{100 * new / traces:.0f} %"] + ([f"{100 * old / traces:.0f} %"] if runs > 1 else [])
+            yield f"| {name} | {n} | {100 * cv:.0f} % | {phi:g} | {' | '.join(told)} |"
+
+
+def more_repeats(traces: int) -> Iterator[str]:
+    """Points on a machine on which nothing happens: valid by the number of runs (before: in brackets)."""
+    yield "| rows | CV | rows depend | 1 run | 2 | 3 | 5 | 8 | not valid, of 8 |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for n, cv, phi in (*CASES, (70, 0.03, 0.8), (200, 0.05, 0.8)):
+        told, wrong = [], 0
+        for runs in (1, 2, 3, 5, 8):
+            new = old = wrong = 0
+            for seed in range(traces):
+                rng = np.random.default_rng([seed, n, runs, 11])
+                found = point_of([noise(rng, n, cv, phi) for _ in range(runs)])
+                new += found.validity == "valid"
+                wrong += found.validity == "not valid"
+                old += all(run.validity == "valid" for run in found.runs)
+            told.append(f"{100 * new / traces:.0f} % ({100 * old / traces:.0f})")
+        yield f"| {n} | {100 * cv:.0f} % | {phi:g} | {' | '.join(told)} | {100 * wrong / traces:.0f} % |"

@@ -158,3 +158,28 @@ def test_a_gate_is_red_where_a_check_failed_however_steady_the_run(
     update_run(run.folder, **change)
     with pytest.raises(GateFailed, match=says):
         gate(Outcome(tmp_path, Runs((read_run(run.folder),)), 0, ()))
+
+
+def test_a_gate_says_which_state_it_demands(tmp_path: Path) -> None:
+    """Thirty rows that scatter by 15 %: nothing wrong is seen, and a change of a tenth would not be either."""
+    asked = inference("fake", options={"noise": 0.15}, protocol={"duration_s": 1.0, "min_rows": 30, "steady_s": 0.0})
+    file = tmp_path / "brief.toml"
+    file.write_text(dump(study_of(asked)))
+    bare = call("measure", "--gate", file, "--out", tmp_path / "a", "-q")
+    assert (bare.exit_code, "is provisional, and the gate demands valid" in bare.stderr) == (1, True)
+    assert call("measure", file, "--out", tmp_path / "b", "-q", "--gate", "valid").exit_code == 1
+    less = call("measure", file, "--out", tmp_path / "c", "-q", "--gate", "provisional")
+    assert less.exit_code == 0, less.stderr
+    assert any(line.startswith("~ provisional: nothing wrong was seen") for line in less.stdout.splitlines()[:4])
+    wrong = call("measure", file, "--out", tmp_path / "d", "-q", "--gate=steady")
+    assert (wrong.exit_code, "--gate demands valid or provisional" in wrong.stderr) == (2, True)
+
+
+def test_an_undecided_slo_fails_the_gate_and_says_how_many_more_requests_decide_it(tmp_path: Path) -> None:
+    """All of 200 requests are within the limit, which 95 % asked can show and 99 % cannot."""
+    done = call("measure", served(tmp_path, 100.0), "--out", tmp_path / "a", "-q", "--gate", "--set",
+                "workload.slo.quantile=0.99")  # fmt: skip
+    assert done.exit_code == 1
+    assert "It is undecided if the SLO is met: 100% of requests keep TTFT" in done.stderr
+    assert "more requests decide it" in done.stderr
+    assert any(line.startswith("✓ valid: ") for line in done.stdout.splitlines()[:4]), "the rate is as good as any"

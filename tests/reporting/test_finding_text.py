@@ -105,7 +105,7 @@ def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
 def test_both_ends_of_a_share_are_in_per_cent(low: float, says: str) -> None:
     numbers = {"share": 0.821, "quantile": 0.95, "limit_s": 0.5, "low": low, "high": 1.0}
     sentence = sentence_of(Finding("slo-unclear", "disqualifies", "ttft_s", numbers))
-    assert f"82.1% of requests keep TTFT ≤ 500 ms (95 % interval {says}), but 95% must" in sentence
+    assert f"82.1% of requests keep TTFT ≤ 500 ms (95 % interval {says}), and 95% must" in sentence
 
 
 @pytest.mark.parametrize(("after", "says"), [(0.8e9, "(-20%)"), (90e9, "(90 times as much)")])

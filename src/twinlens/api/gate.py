@@ -6,13 +6,19 @@ from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.search import read_search
+from twinlens.reporting.view import could_hide
 from twinlens.reporting.wording.finding import clause_of, sentence_of
+from twinlens.spec.slo import Slo
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.finding.failures import is_hopeless
-from twinlens.stats.summary.group import Summary, group
+from twinlens.stats.serving.goodput import slo_standing
+from twinlens.stats.summary.group import Group, group
 
 
-def gate(outcome: Outcome) -> None:
-    """Raises GateFailed naming the first run that is not ranked, or that has a finding which fails a gate.
+def gate(outcome: Outcome, demanded: str = "valid") -> None:
+    """Raises GateFailed naming the first point that is not `demanded` ("valid", "provisional"), or has a finding which
+    fails a gate: an SLO that is missed or undecided, a missed target, a no-go.
 
     A try that failed and was made again is not held against the study. Of a search the runs beyond the limit are meant
     to fail: it fails itself where no rate met the SLO.
@@ -21,29 +27,39 @@ def gate(outcome: Outcome) -> None:
     for result in record.results if record else ():
         if result.low is None or result.outcome in ("invalid", "failed"):
             raise GateFailed(f"the search has no rate within the SLO: {clause_of(result.reason)}")
-    failing = (
-        [] if record else [run for members in group(map(summary_of, outcome.runs)) for run in members.runs if _why(run)]
-    )
+    specs = {run.id: run.spec for run in outcome.runs}
+    points = () if record else group(map(summary_of, outcome.runs))
+    failing = [(point, why) for point in points if (why := _why(point, demanded, _slo(specs[point.runs[0].run])))]
     if failing:
         more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
-        raise GateFailed(f"{failing[0].run} {_why(failing[0])}{more}")
+        raise GateFailed(f"{failing[0][0].runs[0].run} {failing[0][1]}{more}")
 
 
 GATED = ("fidelity-failed", "target-missed")
-"""Findings that keep no rate from being ranked and yet fail the gate: who asks for one asks for them."""
+"""Findings that leave a rate valid and yet fail the gate: who asks for one asks for them."""
 
 
-def _why(summary: Summary) -> str:
-    """Why the gate refuses a run, in words; "" where it does not."""
-    failing = next(
-        (finding for finding in summary.findings if finding in summary.disqualified or finding.code in GATED), None
-    )
-    if summary.state != "finished":
-        return f"is not finished: {summary.state}"
-    if failing is not None:
-        return f"fails the gate: {clause_of(failing)} ({failing.code})"
-    if summary.verdict.validity == "not valid":
-        return f"is not steady: {summary.verdict.label} ({clause_of(summary.verdict.reason)})"
+def _slo(spec: RunSpec) -> Slo | None:
+    return spec.workload.slo if isinstance(spec.workload, InferenceWorkload) else None
+
+
+def _why(point: Group, demanded: str, slo: Slo | None) -> str:
+    """Why the gate refuses a point, in words; "" where it does not. All its repeats together decide on its SLO."""
+    for run in point.runs:
+        if run.state != "finished":
+            return f"is not finished: {run.state}"
+        found = (each for each in run.findings if (each in run.disqualified and not point.ranked) or each.code in GATED)
+        if (failing := next(found, None)) is not None:
+            return f"fails the gate: {clause_of(failing)} ({failing.code})"
+    if not point.ranked:
+        _, label, because = point.fault
+        return f"is not steady: {label} ({clause_of(because[0])})"
+    if demanded == "valid" and point.validity != "valid":
+        return f"is provisional, and the gate demands valid: {could_hide(point.verdict.hidden)}"
+    if slo is not None and slo_standing(point.metrics, slo) != "pass":
+        unclear = next((each for run in point.runs for each in run.findings if each.code == "slo-unclear"), None)
+        told = clause_of(unclear) if unclear else "its repeats together do not show that the SLO is met"
+        return f"fails the gate: {told} (slo-unclear)"
     return ""
 
 

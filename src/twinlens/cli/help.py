@@ -36,6 +36,9 @@ _MEANT = {
 }  # fmt: skip
 """Words of other tools, and the verb here that comes nearest."""
 
+GATES = ("valid", "provisional")
+"""The states that `--gate` may demand, the default first."""
+
 
 class Verbs(TyperGroup):
     """The command line's verbs."""
@@ -57,7 +60,14 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in self.commands and not args[0].startswith("-"):
             ctx.fail(f"there is no verb {args[0][:40]!r}; {_meant(args[0], self.commands)}")
-        return super().resolve_command(ctx, args)
+        return super().resolve_command(ctx, _with_state(args))
+
+
+def _with_state(args: list[str]) -> list[str]:
+    """The arguments with the state of a bare `--gate`: valid. What follows it may be a spec."""
+    after = [*args[1:], ""]
+    is_bare = (word == "--gate" and then not in GATES for word, then in zip(args, after, strict=True))
+    return [f"--gate={GATES[0]}" if bare else word for word, bare in zip(args, is_bare, strict=True)]
 
 
 def _groups(commands: Any) -> dict[str, list[str]]:

@@ -52,7 +52,13 @@ On = Annotated[
     typer.Option("--on", metavar="ray://HOST:PORT", help="Generate the load, or train, on a Ray cluster."),
 ]
 GateFlag = Annotated[
-    bool, typer.Option("--gate", help="Exit 1 if a point is not valid, misses its target or SLO, or is a no-go.")
+    str | None,
+    typer.Option(
+        "--gate",
+        metavar="[valid|provisional]",
+        help="Exit 1 if a point is not in that state (valid if none is named), misses its target, its SLO is missed or "
+        "undecided, or it is a no-go.",
+    ),
 ]
 Sides = Annotated[
     list[Path], typer.Argument(metavar="RUN", help="Run or study folders, the baseline first; FOLDER@batch=4: a point.")
@@ -133,7 +139,7 @@ def measure(
     json: Json = False,
     quiet: Quiet = False,
     fresh: Fresh = False,
-    gate: GateFlag = False,
+    gate: GateFlag = None,
     on: On = None,
 ) -> None:
     """Measure a spec, an example, or a server that is up (--url). An interrupted study is resumed."""

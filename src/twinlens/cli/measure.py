@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twinlens.cli.asked import Asked, study_of
+from twinlens.cli.help import GATES
 from twinlens.cli.opening import opening
 from twinlens.cli.screen import err, print_json, sentences
+from twinlens.errors import BadInput
 
 if TYPE_CHECKING:
     from twinlens.record.run import Run
@@ -19,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """The yes-or-no options of `measure`."""
+    """The options of `measure` that ask for no other work. `gate`: the state that it demands, None for no gate."""
 
     json: bool
     quiet: bool
     fresh: bool
-    gate: bool
+    gate: str | None
 
 
 def cluster(on: str | None) -> list[str]:
@@ -39,6 +41,8 @@ def kept_weights(runs: Iterable[Run]) -> list[Path]:
 
 def run(asked: Asked, out: Path, switches: Switches) -> None:
     with sentences():
+        if switches.gate not in (None, *GATES):
+            raise BadInput(f"--gate demands {' or '.join(GATES)}, not {switches.gate!r}")
         study, given_up = study_of(asked)
         if not switches.quiet:
             for line in filter(None, [*opening(study), given_up]):
@@ -63,5 +67,5 @@ def run(asked: Asked, out: Path, switches: Switches) -> None:
         sys.stdout.flush()
         end_study(outcome.folder)
         raise_failures(outcome)
-        if switches.gate:
-            gate(outcome)
+        if switches.gate is not None:
+            gate(outcome, switches.gate)

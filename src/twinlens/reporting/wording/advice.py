@@ -65,7 +65,7 @@ ADVICE = {
     "mostly-failed": "Read the server's log and the error column of the rows; then mend it, or offer less.",
     "server-died": _LOG,
     "slo-missed": "Offer less, or search for the highest rate within the SLO: --at rate_per_s=search.",
-    "slo-unclear": "Measure longer: a quantile of 99 % needs some hundreds of requests.",
+    "slo-unclear": "Measure longer, by as many requests as it takes to decide.",
     "empty-slots": "Take longer slices: twice the protocol.slice_s halves the share.",
     "trace-rows-left-out": "Complete the rows of the trace, or leave them out of it.",
     "prefix-below-block": "Take a prefix of several blocks: raise workload.prefix.tokens.",

@@ -57,6 +57,12 @@ def _slo(finding: Finding, lead: str) -> str:
     )
 
 
+def _slo_undecided(finding: Finding) -> str:
+    more = finding.numbers.get("more")
+    told = _slo(finding, "It is undecided if the SLO is met").removesuffix(".").replace(", but ", ", and ")
+    return f"{told}; about {more:,} more requests decide it." if isinstance(more, int) else f"{told}."
+
+
 def _not_streamed(finding: Finding) -> str:
     why = clean(number(finding, "why"), 120)
     return f"The server does not stream: {why}. TTFT is the time of a whole answer, and there is no TPOT."
@@ -127,7 +133,7 @@ SENTENCES = {
     "slo-missed": lambda finding: _slo(finding, "The SLO is missed"),
     "not-streamed": _not_streamed,
     "slo-not-judged": _slo_not_judged,
-    "slo-unclear": lambda finding: _slo(finding, "It is unclear if the SLO is met"),
+    "slo-unclear": _slo_undecided,
     "empty-slots": _empty_slots,
     "trace-rows-left-out": _trace_rows_left_out,
     "prefix-below-block": _prefix_below_block,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ from twinlens.stats.metrics.disturbance import POWER_CAP, other_programs, thrott
 from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.metrics.quality import divergence, missed_target, target_nats
 from twinlens.stats.paired.empty_slots import empty_slots
-from twinlens.stats.serving.goodput import slo_standing
+from twinlens.stats.serving.goodput import decided_by, slo_standing
 from twinlens.stats.serving.planned_hits import short_prefix
 from twinlens.stats.serving.window import SERVING_NEAR
 from twinlens.stats.steady.rule import SteadyRule
@@ -183,7 +184,10 @@ def client_limit(seen: Seen) -> Iterable[Finding]:
 
 
 def slo(seen: Seen) -> Iterable[Finding]:
-    """An SLO that was missed beyond doubt, or may have been: the limit that fewest requests were within."""
+    """An SLO that was missed beyond doubt, or could not be decided: the limit that fewest requests were within.
+
+    `more`: how many more requests of the same kind would decide it; None where the share is the quantile itself.
+    """
     workload, shares = seen.run.spec.workload, seen.metrics
     if not isinstance(workload, InferenceWorkload) or workload.slo is None:
         return
@@ -199,8 +203,17 @@ def slo(seen: Seen) -> Iterable[Finding]:
     ruling, evidence = slo_standing(dict(shares), workload.slo), {f"{name}_within": worst}
     if ruling == "fail":
         yield Finding("slo-missed", "disqualifies", name, numbers, evidence)
-    elif ruling == "inconclusive" and (worst.value or 0.0) < workload.slo.quantile:
-        yield Finding("slo-unclear", "warns", name, numbers, evidence)
+    elif ruling == "inconclusive":
+        yield Finding("slo-unclear", "warns", name, numbers | {"more": _more(worst, workload.slo.quantile)}, evidence)
+
+
+def _more(share: Estimate, quantile: float) -> int | None:
+    """How many more requests would decide whether a share reaches a quantile, if it stayed as it is.
+
+    `share.n` counts independent requests; those that were sent are more, so this is the least.
+    """
+    independent = decided_by(share.value or 0.0, quantile)
+    return None if independent is None else max(1, math.ceil(independent - (share.n or 0)))
 
 
 def streaming(seen: Seen) -> Iterable[Finding]:

@@ -24,6 +24,7 @@ FLUID = 0.9  # an answer is fluid if it met nine deadlines in ten (Agrawal et al
 _CHUNKS_AT_ONCE = 1 << 17
 _NEAR_S = 1e-6  # so close to a deadline, rounding decides, and it is the walk's
 _FEW = 16  # one row in so many is walked through sooner than all are looked at for lateness
+_MOST_REQUESTS = 1e7  # no run is longer
 _NO_SLO = "the workload names no SLO"
 
 
@@ -148,6 +149,23 @@ def slo_standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95)
     if all(interval is not None and interval[0] >= slo.quantile for interval in bounds):
         return "pass"
     return "inconclusive"
+
+
+def decided_by(share: float, quantile: float, level: float = 0.95) -> float | None:
+    """The independent requests at which a share within a limit decides whether it reaches a quantile; None where the
+    share is so near that ten million do not."""
+    low, high = 1.0, _MOST_REQUESTS
+    if not _is_decided(share, quantile, high, level):
+        return None
+    while high / low > 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _is_decided(share, quantile, middle, level) else (middle, high)
+    return high
+
+
+def _is_decided(share: float, quantile: float, independent: float, level: float) -> bool:
+    least, most = binomial_bounds(share, independent, level)
+    return least >= quantile or most < quantile
 
 
 def _bounds_at(share: Estimate | None, level: float) -> tuple[float, float] | None:
