@@ -35,7 +35,7 @@ def test_a_device_is_bought_and_rented_at_the_prices_of_the_catalogue() -> None:
     assert shown.exit_code == 0
     assert len(shown.stdout.splitlines()) <= 24
     whole = " ".join(shown.stdout.split())
-    for words in ("2026-06-14", "2026-08-19", "no reserved: the catalogue has no dated price"):
+    for words in ("2026-06-14", "2026-08-19", "no reserved: the catalogue has no current price"):
         assert words in whole
 
 

@@ -119,8 +119,8 @@ def test_retries_cost_and_hits_save() -> None:
 def test_idle_machines_are_paid_and_margins_shrink() -> None:
     found = cost("1 requests/s", rent="3 USD/h", users=1000, uses=10, revenue="20 USD/user/month")
     assert value(found, "machines") == 1
-    assert value(found, "whole") == 3 * 730
-    assert value(found, "bill") < value(found, "whole")
+    assert value(found, "bill") == 3 * 730
+    assert value(found, "request") < value(found, "request-at-load")
     margins = [value(found, f"margin-{growth}") for growth in (1, 2, 5, 10)]
     assert margins == sorted(margins, reverse=True)
     assert margins[0] == 20_000 - 2190
@@ -138,7 +138,7 @@ def test_carbon_has_its_source() -> None:
 
 def test_why_is_the_whole_arithmetic_as_json() -> None:
     found = json.loads(json.dumps(cost("4 requests/s", **OWN, users=1000).to_json()))
-    request = found["figures"][0]
+    request = next(each for each in found["figures"] if each["name"] == "request")
     assert request["formula"] == "{0} + {1}"
     assert {each["name"] for each in request["inputs"]} == {"hardware", "energy"}
     assert all(each["text"] for each in found["assumptions"])
@@ -163,7 +163,8 @@ def test_parts_of_a_bill_add_up_to_the_cent(kwh: Decimal, users: int, uses: floa
     bill = value(found, "bill")
     assert bill == value(found, "hardware-month") + value(found, "energy-month")
     assert bill == bill.quantize(Decimal("0.01"))
-    assert value(found, "whole") + Decimal("0.01") >= bill
+    requests = value(found, "monthly")
+    assert bill + Decimal("0.01") >= value(found, "request") * requests
 
 
 @settings(deadline=None, max_examples=40)
@@ -209,3 +210,25 @@ def test_idle_hours_draw_power_where_it_is_known_and_are_said_to_be_left_out_whe
     assert "idle-power" not in [note.subject for note in with_idle.answer.assumptions()]
     always = cost("1 requests/s", **asked | {"busy": "100%"})
     assert "idle-power" not in [note.subject for note in always.answer.assumptions()]
+
+
+def test_a_month_is_of_whole_machines_and_says_how_busy_they_are() -> None:
+    """10,000 requests a day at 10/s: 304,167 in 730 h are 8.449 busy hours, 1.157 %; two devices at $3 are $4,380."""
+    found = cost("10 requests/s", rent="3 USD/h", devices=2, users=1000, uses=10)
+    assert value(found, "bill") == 4380
+    assert float(figure(found, "duty").value or 0) == pytest.approx(304166.667 / 36000 / 730)
+    assert float(value(found, "request-at-load")) == pytest.approx(4380 / 304166.667)
+    assert value(found, "thousand-users") == 4380
+    assert value(found, "doubled") == 4380
+    assert found.answer.figures()[0].name == "monthly"
+
+
+def test_a_machine_of_ones_own_draws_power_while_it_waits() -> None:
+    """7,200 requests a day at 1/s are 60.83 busy hours of 730: 0.7 kW in them, 0.1 kW in the other 669.17."""
+    asked: dict[str, Any] = {"buy": "30000 USD", "power": "700W", "energy": "0.10 USD/kWh", "users": 720, "uses": 10}
+    found = cost("1 requests/s", **asked, idle_power="100W")
+    busy = 219_000 / 3600
+    assert float(value(found, "energy-month")) == pytest.approx(0.07 * busy + 0.01 * (730 - busy), abs=0.01)
+    without = cost("1 requests/s", **asked)
+    assert float(value(without, "energy-month")) == pytest.approx(0.07 * busy, abs=0.01)
+    assert "idle-power" in [note.subject for note in without.answer.assumptions()]

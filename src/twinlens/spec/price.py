@@ -16,12 +16,13 @@ Money = Annotated[Decimal, Field(ge=0, le=1_000_000_000, allow_inf_nan=False)]
 class Price(Spec):
     """What one device was quoted at, from `low` to `high`. `date` None: the source gave none.
 
-    `kind`: of one to buy, or of an hour of one in a cloud (`cloud-hour` mixes on-demand and spot, `reserved-hour` is
-    with a commitment). `uncertain`: recalled, typed, or without a source.
+    `kind`: of one to buy, or of an hour of one in a cloud by its tier: `on-demand-hour`, `spot-hour`, `reserved-hour`
+    (with a commitment), and `cloud-hour` where nobody said which. Each quote is an entry of its own.
+    `uncertain`: recalled, typed, or without a source.
     """
 
     device: str
-    kind: Literal["purchase", "cloud-hour", "reserved-hour"]
+    kind: Literal["purchase", "on-demand-hour", "spot-hour", "reserved-hour", "cloud-hour"]
     low: Money
     high: Money
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$")] = "USD"

@@ -10,6 +10,7 @@ from typing import Any
 from twinlens.errors import BadInput, nearest
 from twinlens.planning.cost.machine import HOURS_A_MONTH
 from twinlens.planning.cost.price import Priced
+from twinlens.planning.cost.quoted import joined
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.money import Money, read_money
 from twinlens.system.document import read_toml
@@ -25,7 +26,6 @@ PER = {
 """What each price is per; "" is paid once."""
 _WORDS = {"": "once", "h": "per hour", "kWh": "per kWh", "request": "per request", "Mtoken": "per million tokens",
           "user-month": "per user and month", "device": "per device"}  # fmt: skip
-_OF_CATALOGUE = {"buy": "purchase", "rent": "cloud-hour", "reserved": "reserved-hour"}
 _HOURS = {"h": 1, "day": 24, "month": HOURS_A_MONTH, "year": 12 * HOURS_A_MONTH}
 
 
@@ -51,25 +51,17 @@ def one_currency(prices: Iterable[Priced]) -> None:
 
 
 def quoted(name: str, device: str, catalogue: Catalogue) -> Priced:
-    """What the catalogue quotes for one device. Raises BadInput (TL234) where it has none, or none with a date."""
-    mine = [each for each in catalogue.prices_of(device) if each.kind == _OF_CATALOGUE[name]]
-    if not mine:
+    """The price of one device by the catalogue's quotes. Raises BadInput (TL234) where it has none of the tier."""
+    quotes = catalogue.prices_of(device)
+    found = joined(name, quotes)
+    if found is None:
+        known = ", ".join(dict.fromkeys(each.kind for each in quotes))
+        others = f" (it has {known})" if known else ""
         raise BadInput(
-            f"the catalogue has no price to {_verb(name)} {device}; give --{name}, or --prices FILE", code=UNUSABLE
-        )
-    dated = sorted((each for each in mine if each.date), key=lambda each: str(each.date))
-    if not dated:
-        only = mine[0]
-        raise BadInput(
-            f"the catalogue's price to {_verb(name)} {device} ({only.low:f} to {only.high:f} {only.currency}) has no "
-            f"date, and is not used; give --{name}, or --prices FILE with a date",
+            f"the catalogue has no price to {_verb(name)} {device}{others}; give --{name}, or --prices FILE",
             code=UNUSABLE,
         )
-    price = dated[-1]
-    per = "" if name == "buy" else "h"
-    return Priced(
-        name, Money(price.low, price.high, price.currency, per), f"{price.date}: {price.source}", price.uncertain
-    )
+    return found
 
 
 def one(prices: Mapping[str, tuple[Priced, ...]], name: str) -> Priced | None:

@@ -36,12 +36,12 @@ class Cost:
         return () if self.machine is None else (self.machine.hardware(), self.machine.energy())
 
     def figures(self) -> tuple[Figure, ...]:
-        """Every figure, those of a request first."""
+        """Every figure: of the month that was asked for, then of a request at full load."""
         each, share = self.each, self.energy_share
         first = (each.total, each.hardware, each.energy, *(() if share is None else (share,)))
         listed = () if each.listed is None else (each.listed,)
         months = () if self.month is None else self.month.figures()
-        return (*first, *listed, *each.million, *months, *self.training, *self.carbon)
+        return (*months, *first, *listed, *each.million, *self.training, *self.carbon)
 
     def assumptions(self) -> tuple[Finding, ...]:
         """All that was taken for granted, each once."""

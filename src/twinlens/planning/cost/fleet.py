@@ -9,49 +9,70 @@ from twinlens.planning.cost.algebra import computed, plus, times
 from twinlens.planning.cost.cent import cents
 from twinlens.planning.cost.machine import HOURS_A_MONTH, Machine
 from twinlens.planning.cost.request import Traffic
-from twinlens.planning.figure import Figure, Input
+from twinlens.planning.figure import Figure, Input, assumed
+
+_HOURS = Input("hours-a-month", HOURS_A_MONTH, "h", "365 × 24 / 12")
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """`requests` and `energy` (money) of a month, on as many machines as they need."""
+    """As many machines as `requests` of a month need, paid for all of its hours."""
 
     machine: Machine
     traffic: Traffic
     requests: Figure
-    energy: Figure
 
-    def machines(self, growth: int = 1) -> Figure:
-        """A whole number of them, each busy for its share of the hours, for `growth` times the requests."""
+    def grown(self, growth: int) -> Fleet:
+        """For `growth` times the requests."""
+        more = Input("growth", growth, "1", "by definition")
+        return Fleet(self.machine, self.traffic, times("grown-requests", "requests/month", more, self.requests))
+
+    def busy_hours(self) -> Figure:
+        """Hours of one machine at its rate that the requests take, with those made again, less the hits."""
         if self.traffic.throughput is None:
             raise ValueError("a machine has a throughput")
-        asked = (
-            times("grown-requests", "requests/month", *_more(growth), self.requests) if growth > 1 else self.requests
-        )
-        parts = (asked, self.traffic.throughput, Input("seconds-a-month", 3600 * HOURS_A_MONTH, "s", "730 h"),
-                 Input("busy", self.machine.busy, "1"), Input("retries", self.traffic.retries or 0.0, "1"),
-                 Input("hits", self.traffic.hits or 0.0, "1"))  # fmt: skip
-        formula = "{0} × (1 + {4}) × (1 − {5}) / ({1} × {2} × {3}), rounded up"
-        return computed("machines", "machines", formula, parts, _needed, falls=(1,))
+        hourly = times("hourly", "requests/h", self.traffic.throughput, Input("hour", 3600, "s", "by definition"))
+        again, hits = Input("retries", self.traffic.retries or 0.0, "1"), Input("hits", self.traffic.hits or 0.0, "1")
+        return computed("busy-hours", "h/month", "{0} × (1 + {2}) × (1 − {3}) / {1}",
+                        (self.requests, hourly, again, hits),
+                        lambda n, rate, again, hits: n * (1 + again) * (1 - hits) / rate, falls=(1, 3))  # fmt: skip
 
-    def cost(self, name: str, growth: int = 1) -> Figure:
-        """The month of those machines, idle hours too, and the energy of the busy hours."""
+    def machines(self) -> Figure:
+        """A whole number of them, each busy for at most its share of the hours."""
+        parts = (self.busy_hours(), _HOURS, Input("busy", self.machine.busy, "1"))
+        return computed("machines", "machines", "{0} / ({1} × {2}), rounded up", parts, _needed, falls=(1, 2))
+
+    def duty(self) -> Figure:
+        """The share of paid hours in which they serve."""
+        hours = times("paid-hours", "h/month", self.machines(), _HOURS)
+        value = self.busy_hours().number / hours.number
+        return Figure("duty", value, "share", "{0} / {1}", (self.busy_hours(), hours))
+
+    def hardware(self) -> Figure:
+        """All hours of all machines, in whole cents."""
         currency = self.machine.currency
         paid = times("paid-hour", f"{currency}/h", self.machine.hardware(), Input("busy", self.machine.busy, "1"))
-        hours = Input("hours-a-month", HOURS_A_MONTH, "h", "365 × 24 / 12")
-        hardware = cents(times("whole-hardware", f"{currency}/month", self.machines(growth), paid, hours))
-        if self.energy.value is None:
-            return plus(name, f"{currency}/month", hardware)
-        energy = times("grown-energy", f"{currency}/month", *_more(growth), self.energy) if growth > 1 else self.energy
-        return plus(name, f"{currency}/month", hardware, energy)
+        return cents(times("hardware-month", f"{currency}/month", self.machines(), paid, _HOURS))
+
+    def energy(self) -> Figure:
+        """Busy hours under load and the others at idle power, in whole cents; absent where it is in the rent."""
+        unit, power, hour = f"{self.machine.currency}/month", self.machine.power, self.machine.energy()
+        if hour.value is None or power is None:
+            return times("energy-month", unit, hour)
+        used = times("busy-energy", unit, power.hour(self.machine.devices), self.busy_hours())
+        if power.idle_w is None:
+            return cents(plus("energy-month", unit, used, assumptions=(assumed("idle-power", ""),)))
+        parts = (self.machines(), _HOURS, self.busy_hours())
+        idle = computed("idle-hours", "h/month", "{0} × {1} − {2}", parts,
+                        lambda many, hours, busy: max(many * hours - busy, Decimal(0)), falls=(2,))  # fmt: skip
+        return cents(plus("energy-month", unit, used,
+                          times("idle", unit, power.hour(self.machine.devices, power.idle_w), idle)))  # fmt: skip
+
+    def bill(self, name: str) -> Figure:
+        """The month of those machines: hardware, and energy where it is paid apart."""
+        parts = [each for each in (self.hardware(), self.energy()) if each.value is not None]
+        return plus(name, f"{self.machine.currency}/month", *parts)
 
 
-def _needed(
-    requests: Decimal, rate: Decimal, seconds: Decimal, busy: Decimal, again: Decimal, hits: Decimal
-) -> Decimal:
-    needed = requests * (1 + again) * (1 - hits) / (rate * seconds * busy)
-    return max(needed.to_integral_value(ROUND_CEILING), Decimal(1))
-
-
-def _more(growth: int) -> tuple[Input]:
-    return (Input("growth", growth, "1", "by definition"),)
+def _needed(busy_hours: Decimal, hours: Decimal, share: Decimal) -> Decimal:
+    return max((busy_hours / (hours * share)).to_integral_value(ROUND_CEILING), Decimal(1))

@@ -109,16 +109,20 @@ def _not_said(traffic: Traffic) -> tuple[Finding, ...]:
     return (assumed("none-counted", " and ".join(names)),) if names else ()
 
 
+def per_million(request: Figure, traffic: Traffic, name: str, unit: str) -> Figure:
+    """A million tokens at what a request costs, prompt and answer alike; absent where its length is not known."""
+    if traffic.input_tokens is None or traffic.output_tokens is None:
+        return absent(name, unit, Finding("plan-unknown", "notes", "million", {"needs": "tokens-of-a-request"}))
+    tokens = plus("tokens", "tokens", traffic.input_tokens, traffic.output_tokens)
+    return computed(name, unit, "1,000,000 × {0} / {1}", (request, tokens), lambda a, b: _MILLION * a / b, falls=(1,))
+
+
 def _million(total: Figure, traffic: Traffic, currency: str) -> tuple[Figure, ...]:
     """A million tokens: all alike, and input and output apart where the weight of an output token is known."""
     unit, ahead, after = f"{currency}/Mtoken", traffic.input_tokens, traffic.output_tokens
     if ahead is None or after is None:
-        lacks = Finding("plan-unknown", "notes", "million", {"needs": "tokens-of-a-request"})
-        return (absent("million", unit, lacks),)
-    whole = plus("tokens", "tokens", ahead, after)
-    found = [
-        computed("million", unit, "1,000,000 × {0} / {1}", (total, whole), lambda a, b: _MILLION * a / b, falls=(1,))
-    ]
+        return (per_million(total, traffic, "million", unit),)
+    found = [per_million(total, traffic, "million", unit)]
     if traffic.output_weight is None:
         lacks = Finding("plan-unknown", "notes", "million-input", {"needs": "output-weight"})
         return (*found, absent("million-input", unit, lacks), absent("million-output", unit, lacks))

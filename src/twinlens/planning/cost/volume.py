@@ -1,16 +1,16 @@
-"""A month of users: the bill in cents, per thousand users, whole machines, twice the users, and half a cent more."""
+"""A month of users: whole machines at their load in cents, per thousand users, twice the users, half a cent more."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
 
-from twinlens.planning.cost.algebra import computed, exact, over, plus, times
+from twinlens.planning.cost.algebra import computed, exact, over, times
 from twinlens.planning.cost.cent import CENT, cents
 from twinlens.planning.cost.fleet import Fleet
 from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.price import Priced
-from twinlens.planning.cost.request import Each, Traffic
+from twinlens.planning.cost.request import Each, Traffic, per_million
 from twinlens.planning.figure import Figure, Input, assumed
 
 _GROWTH = (1, 2, 5, 10)
@@ -36,9 +36,11 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A month. `bill`: the sum of the halves that are known; `whole`: with machines that are paid all month.
+    """A month. `bill`: whole machines that are paid all month, or an API's requests.
 
-    `margins`: at 1, 2, 5 and 10 times the use, and the use that leaves none; () where nobody said what users pay.
+    `machines`, `duty` (the share of their hours that serves), `request` and `million` (at that duty) are of machines,
+    None behind an API. `margins`: at 1, 2, 5 and 10 times the use, and the use that leaves none; () where nobody said
+    what users pay.
     """
 
     requests: Figure
@@ -49,13 +51,18 @@ class Month:
     doubled: Figure
     half_cent: Figure
     machines: Figure | None = None
-    whole: Figure | None = None
-    whole_doubled: Figure | None = None
+    duty: Figure | None = None
+    request: Figure | None = None
+    million: Figure | None = None
     margins: tuple[Figure, ...] = ()
 
+    @property
+    def users(self) -> int:
+        return int(self.requests.inputs[0].value or 0)
+
     def figures(self) -> tuple[Figure, ...]:
-        named = (self.requests, self.hardware, self.energy, self.bill, self.per_thousand, self.doubled, self.half_cent,
-                 self.machines, self.whole, self.whole_doubled)  # fmt: skip
+        named = (self.requests, self.machines, self.duty, self.hardware, self.energy, self.bill, self.request,
+                 self.million, self.per_thousand, self.doubled, self.half_cent)  # fmt: skip
         return (*(each for each in named if each is not None), *self.margins)
 
 
@@ -63,37 +70,47 @@ def month_of(each: Each, volume: Volume, traffic: Traffic, machine: Machine | No
     """The bill of a month, each part in whole cents, so that parts add up to it."""
     currency = each.total.unit.partition("/")[0]
     unit, requests = f"{currency}/month", volume.monthly()
-    hardware, energy = (
-        cents(times(f"{name}-month", unit, part, requests))
-        for name, part in (("hardware", each.hardware), ("energy", each.energy))
-    )
-    known = [half for half in (hardware, energy) if half.value is not None]
-    bill = plus("bill", unit, *known) if known else cents(times("bill", unit, each.total, requests))
-    users, half = Input("users", volume.users, "users"), Input("half a cent", CENT / 2, f"{currency}/request", "asked")
-    per_thousand = computed(
-        "thousand-users", unit, "1,000 × {0} / {1}", (bill, users), lambda a, b: 1000 * a / b, falls=(1,)
-    )
-    fleet = None if machine is None else Fleet(machine, traffic, requests, energy)
+    half_cent = times("half-cent", unit, Input("half a cent", CENT / 2, f"{currency}/request", "asked"), requests)
+    if machine is None:
+        bill = cents(times("bill", unit, each.total, requests))
+        halves = [times(f"{half.name}-month", unit, half) for half in (each.hardware, each.energy)]
+        return Month(requests, *halves, bill, _per_thousand(bill, volume), _grown(bill, 2, "doubled"),
+                     half_cent, margins=_margins(bill, bill, volume, revenue, None))  # fmt: skip
+    fleet = Fleet(machine, traffic, requests)
+    bill = fleet.bill("bill")
+    request = over("request-at-load", f"{currency}/request", bill, requests)
+    million = per_million(request, traffic, "million-at-load", f"{currency}/Mtoken")
+    full = times("full-load", unit, each.total, requests)
     return Month(
-        requests, hardware, energy, bill, per_thousand, _grown("doubled", unit, bill, 2),
-        times("half-cent", unit, half, requests),
-        None if fleet is None else fleet.machines(), None if fleet is None else fleet.cost("whole"),
-        None if fleet is None else fleet.cost("whole-doubled", 2),
-        () if revenue is None else _margins(bill, volume, revenue, fleet),
+        requests, fleet.hardware(), fleet.energy(), bill, _per_thousand(bill, volume), fleet.grown(2).bill("doubled"),
+        half_cent, fleet.machines(), fleet.duty(), request, None if million.value is None else million,
+        _margins(bill, full, volume, revenue, fleet),
     )  # fmt: skip
 
 
-def _margins(bill: Figure, volume: Volume, revenue: Priced, fleet: Fleet | None) -> tuple[Figure, ...]:
-    """Margin of a month as each user uses it more: what they pay does not grow, what they cost does."""
+def _per_thousand(bill: Figure, volume: Volume) -> Figure:
+    parts = (bill, Input("users", volume.users, "users"))
+    return computed("thousand-users", bill.unit, "1,000 × {0} / {1}", parts, lambda a, b: 1000 * a / b, falls=(1,))
+
+
+def _margins(
+    bill: Figure, full: Figure, volume: Volume, revenue: Priced | None, fleet: Fleet | None
+) -> tuple[Figure, ...]:
+    """Margin of a month as each user uses it more: what they pay does not grow, what they cost does.
+
+    None is left at the latest where what they pay is the cost of their requests at full load, `full`.
+    """
+    if revenue is None:
+        return ()
     unit = bill.unit
     paid = times("revenue", unit, Input("users", volume.users, "users"), revenue.figure())
-    costs = [_grown("grown", unit, bill, much) if fleet is None else fleet.cost("grown", much) for much in _GROWTH]
+    costs = [_grown(bill, much) if fleet is None else fleet.grown(much).bill("grown") for much in _GROWTH]
     margins = [
         computed(f"margin-{growth}", unit, "{0} − {1}", (paid, cost), lambda a, b: a - b, falls=(1,))
         for growth, cost in zip(_GROWTH, costs, strict=True)
     ]
-    return (*margins, over("margin-gone", "1", paid, bill)) if bill.value else tuple(margins)
+    return (*margins, over("margin-gone", "1", paid, full)) if full.value else tuple(margins)
 
 
-def _grown(name: str, unit: str, bill: Figure, growth: int) -> Figure:
-    return times(name, unit, Input("growth", growth, "1", "by definition"), bill)
+def _grown(bill: Figure, growth: int, name: str = "grown") -> Figure:
+    return times(name, bill.unit, Input("growth", growth, "1", "by definition"), bill)

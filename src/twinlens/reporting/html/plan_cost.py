@@ -12,33 +12,29 @@ from twinlens.reporting.chart.plan_bars import plan_bars
 from twinlens.reporting.html.plan_page import PlanPage
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.money import NAMES, money_words
+from twinlens.reporting.wording.plan_cost import cost_words
 
 
 def cost_page(answer: Cost, notes: Sequence[Finding] = ()) -> PlanPage:
     """What the page of one answer shows."""
     each, month, rate = answer.each, answer.month, answer.traffic.throughput
-    charts = [_bars("request", "A request costs", (each.hardware, each.energy, each.total))]
-    said = [_sentence("A request costs", each.total)]
+    charts = [_bars("request", "A request at full load costs", (each.hardware, each.energy, each.total))]
     if month is not None:
-        charts.append(_bars("month", "A month costs", (month.hardware, month.energy, month.bill, month.doubled)))
-        said += [_sentence("A month costs", month.bill), _sentence("A thousand users cost", month.per_thousand)]
+        bars = (month.hardware, month.energy, month.bill, month.doubled)
+        charts.insert(0, _bars("month", f"A month of {month.users:,} users costs", bars))
     lacking = dict.fromkeys(clause_of(one.reason) for one in answer.figures() if one.reason is not None)
     return PlanPage(
         "cost",
         "behind an API"
         if rate is None or rate.value is None
         else f"{float(rate.value):,.4g} {rate.unit} within the SLO",
-        tuple(one for one in said if one),
+        tuple(cost_words(answer)),
         (*answer.hour(), *answer.figures()),
         tuple(one for one in charts if one is not None),
         (),
         tuple(f"not said: {one}" for one in lacking),
         (*notes, *answer.assumptions()),
     )
-
-
-def _sentence(what: str, figure: Figure) -> str:
-    return "" if figure.value is None else f"{what} {money_words(float(figure.value), _currency(figure))}."
 
 
 def _bars(anchor: str, what: str, figures: Sequence[Figure]) -> Chart | None:

@@ -15,14 +15,13 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.text.fitted import Fitted, FittedTable
 from twinlens.reporting.text.footnote import hanging
-from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.money import NAMES, money_words
 from twinlens.reporting.wording.plan import figure_words
+from twinlens.reporting.wording.plan_cost import cost_words, shown
 from twinlens.units import digits
 
 _ABSENT = "–"
-_WAYS = {"buy": "bought", "rent": "rented", "reserved": "reserved", "api": "behind an API"}
 
 
 def cost_screen(answer: Cost, notes: Sequence[Finding] = (), *, why: bool = False) -> RenderableType:
@@ -30,17 +29,8 @@ def cost_screen(answer: Cost, notes: Sequence[Finding] = (), *, why: bool = Fals
     return Fitted(lambda width: Stack(*_lines(answer, notes, why)))
 
 
-def shown(figure: Figure | None) -> str:
-    """A value with its unit, or a dash."""
-    return _ABSENT if figure is None or figure.value is None else amount_of(figure)
-
-
-def amount_of(figure: Figure) -> str:
-    return amount(float(figure.value or 0), figure.unit)
-
-
 def _lines(answer: Cost, notes: Sequence[Finding], why: bool) -> Iterator[RenderableType]:
-    yield hanging("", _head(answer), "bold")
+    yield hanging("", " ".join(cost_words(answer)), "bold")
     yield _table(answer)
     if answer.month is not None:
         yield from _month(answer.month)
@@ -60,68 +50,23 @@ def _lines(answer: Cost, notes: Sequence[Finding], why: bool) -> Iterator[Render
     yield from row("prices    ", sources(answer.figures()))
 
 
-def _head(answer: Cost) -> str:
-    request, share, machine = answer.each.total, answer.energy_share, answer.machine
-    band = f" ({_range(request)})" if request.low is not None or request.high is not None else ""
-    energy = "" if share is None else f", {digits(100 * float(share.value or 0), 2)} % of it energy"
-    if machine is None:
-        return f"A request costs {shown(request)}{band} behind an API."
-    within = " within the SLO" if _is_within(answer.traffic.throughput) else ", whatever the latency"
-    many = f"{machine.devices} devices" if machine.devices > 1 else "one device"
-    rate = answer.traffic.throughput
-    return f"A request costs {shown(request)}{band}{energy}: {many} {_WAYS[machine.way]}, {_rate_words(rate)}{within}."
-
-
-def _rate_words(rate: Figure | None) -> str:
-    """ "9.79 requests/s (4.31 to 13.2, predicted)": with its band, and whether anybody measured it."""
-    if rate is None or rate.value is None:
-        return shown(rate)
-    ends = [None if end is None else digits(float(end)) for end in (rate.low, rate.high)]
-    band = f"{ends[0]} to {ends[1]}" if all(ends) else ""
-    kind = "predicted" if rate.name == "throughput" and rate.source.startswith("predicted") else ""
-    told = ", ".join(filter(None, (band, kind)))
-    return shown(rate) + (f" ({told})" if told else "")
-
-
-def _is_within(rate: Figure | None) -> bool:
-    """Whether nothing is known against it: a run without an SLO has a rate all the same."""
-    return rate is None or all(note.subject != "like-without-slo" for note in rate.all_assumptions())
-
-
-def _range(figure: Figure) -> str:
-    unit = figure.unit.partition("/")[0]
-    level = "" if figure.level is None else f", {100 * figure.level:.0f} %"
-    low, high = (None if end is None else money_words(float(end), unit) for end in (figure.low, figure.high))
-    return (
-        f"{low} to {high}{level}"
-        if low and high
-        else f"from {low}{level}, with no upper end"
-        if low
-        else f"up to {high}"
-    )
-
-
 def _table(answer: Cost) -> RenderableType:
     each = answer.each
     rows: list[tuple[str, Figure | None, Figure | None, Figure | None]] = []
+    if answer.month is not None:
+        month = answer.month
+        rows.append((f"a month of {month.users:,} users", month.bill, month.hardware, month.energy))
+        if month.users != 1000:
+            rows.append((NAMES["thousand-users"], month.per_thousand, None, None))
+        rows += [(NAMES[one.name], one, None, None) for one in (month.request, month.million) if one is not None]
     if answer.machine is not None:
         hardware, energy = answer.hour()
         rows.append(("a busy hour", None, hardware, energy))
-    rows.append(("a request", each.total, each.hardware, each.energy))
+    name = "a request" if answer.machine is None else NAMES["request"]
+    rows.append((name, each.total, each.hardware, each.energy))
     rows += [(NAMES[one.name], one, None, None) for one in each.million if one.value is not None]
-    if answer.month is not None:
-        month = answer.month
-        rows.append((f"a month of {int(_users(month)):,} users", month.bill, month.hardware, month.energy))
-        if month.whole is not None:
-            rows.append((f"{NAMES['whole']}, idle or not", month.whole, None, None))
-        if _users(month) != 1000:
-            rows.append((NAMES["thousand-users"], month.per_thousand, None, None))
     cells = tuple((Text(name), *(Text(_money(one)) for one in figures)) for name, *figures in rows)
     return FittedTable(("", "total", "hardware", "energy"), ("left", "right", "right", "right"), cells).table()
-
-
-def _users(month: Month) -> float:
-    return float(month.requests.inputs[0].value or 0)
 
 
 def _money(figure: Figure | None) -> str:
@@ -133,10 +78,6 @@ def _money(figure: Figure | None) -> str:
 def _month(month: Month) -> Iterator[RenderableType]:
     twice, half = shown(month.doubled), shown(month.half_cent)
     yield from row("doubling  ", [f"twice the users {twice}", f"half a cent a request {half}"])
-    if month.machines is not None and month.whole_doubled is not None:
-        many = int(month.machines.value or 0)
-        holding = f"{many:,} machine{'s hold' if many > 1 else ' holds'} them"
-        yield from row("whole     ", [holding, f"twice the users, paid all month, {shown(month.whole_doubled)}"])
     yield from row("margin    ", [_margin(each) for each in month.margins])
 
 
@@ -176,6 +117,6 @@ def sources(figures: Sequence[Figure], most: int = 90) -> list[str]:
     found: dict[str, None] = {}
     for figure in figures:
         if figure.origin == "quoted" and figure.source != "asked":
-            found[f"{figure.name} {amount_of(figure)} ({clean(figure.source, most)})"] = None
+            found[f"{figure.name} {shown(figure)} ({clean(figure.source, most)})"] = None
         found |= dict.fromkeys(sources([each for each in figure.inputs if isinstance(each, Figure)], most))
     return list(found)

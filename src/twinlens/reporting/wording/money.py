@@ -47,13 +47,14 @@ def counted(value: float) -> str:
 
 
 NAMES = {
-    "hardware": "hardware", "energy": "energy", "request": "a request", "energy-share": "energy, of both",
-    "listed": "a request, before retries and cache hits", "million": "a million tokens",
+    "hardware": "hardware", "energy": "energy", "request": "a request, at full load", "energy-share": "energy, of both",
+    "listed": "a request, before retries and cache hits", "million": "a million tokens, at full load",
     "million-input": "a million input tokens", "million-output": "a million output tokens",
     "monthly": "requests a month", "hardware-month": "hardware of a month", "energy-month": "energy of a month",
     "bill": "bill of a month", "thousand-users": "a thousand users, a month", "doubled": "twice the users",
-    "half-cent": "half a cent a request", "machines": "machines", "whole": "machines paid all month",
-    "whole-doubled": "machines paid all month, twice the users", "training": "training run",
+    "half-cent": "half a cent a request", "machines": "machines", "duty": "busy, of the hours that are paid",
+    "request-at-load": "a request, at that load", "million-at-load": "a million tokens, at that load",
+    "full-load": "the requests, at full load", "training": "training run",
     "training-request": "training, of a request", "training-share": "training, of both",
     "training-equal": "training equals serving at", "training-small": "training is 5 % of both at",
     "carbon": "carbon of a request", "carbon-month": "carbon of a month", "margin-1": "margin of a thousand users",
@@ -87,13 +88,18 @@ ASSUMED = {
     "none-counted": "no {taken}",
     "device-power-alone": "power of the devices alone, without host and cooling (--host, --pue)",
     "middle-price": "{price}: {taken} {unit}, the middle of {low} to {high}",
+    "like-quotes": "{price}: {taken} {unit}, median of {tier} quotes ({count}: {low} to {high}; newest {when})",
+    "like-unverified": "{price}: {taken} {unit}, unverified, median of {tier} quotes ({count}: {low} to {high}; newest "
+    "{when})",
+    "like-undated": "{price}: {taken} {unit}, unverified, median of {tier} quotes without a date ({count}: {low} to "
+    "{high})",
     "like-not-ranked": "{taken}, though it is not valid",
     "like-without-slo": "{taken} has no SLO: its sustained rate, whatever the latency",
     "like-without-interval": "the rate of {taken} has no interval",
     "idle-power": "energy of idle hours is not counted: no idle power is known (--idle-power 75W)",
     "rate-open": "at the slow end of the band of {taken} no load keeps the SLO, so the cost has no upper end",
     "residual": "worth {taken} at the end (--residual)",
-    "way-left-out": "no {taken}: the catalogue has no dated price of it for {device}",
+    "way-left-out": "no {taken}: the catalogue has no current price of it for {device}",
     "discount": "money later is worth as much as now (--discount)",
     "delivery": "delivered at once",
     "fixed": "no fixed costs, of space or people (--fixed)",
