@@ -73,9 +73,12 @@ def month_of(each: Each, volume: Volume, traffic: Traffic, machine: Machine | No
     half_cent = times("half-cent", unit, Input("half a cent", CENT / 2, f"{currency}/request", "asked"), requests)
     if machine is None:
         bill = cents(times("bill", unit, each.total, requests))
-        halves = [times(f"{half.name}-month", unit, half) for half in (each.hardware, each.energy)]
-        return Month(requests, *halves, bill, _per_thousand(bill, volume), _grown(bill, 2, "doubled"),
-                     half_cent, margins=_margins(bill, bill, volume, revenue, None))  # fmt: skip
+        bill = cents(times("bill", unit, each.total, requests))
+        return Month(
+            requests, times("hardware-month", unit, each.hardware), times("energy-month", unit, each.energy), bill,
+            _per_thousand(bill, volume), _grown(bill, 2, "doubled"), half_cent,
+            margins=_margins(bill, bill, volume, revenue, None),
+        )  # fmt: skip
     fleet = Fleet(machine, traffic, requests)
     bill = fleet.bill("bill")
     request = over("request-at-load", f"{currency}/request", bill, requests)
