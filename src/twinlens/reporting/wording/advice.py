@@ -27,6 +27,7 @@ ADVICE = {
     "no-rows": "Read the error of the run, and measure it again.",
     "too-short": _LONGER,
     "level-too-short": _LONGER,
+    "stood-still": "Look at the server at that time (a checkpoint, a collection, a neighbour), and measure again.",
     "few-answers": "Measure longer, and read why the other requests failed.",
     "shorter-than-stays": _LONGER,
     "cyclic": "Look for work that comes at fixed times (a cleaner, a sampler, a checkpoint), and measure many cycles.",

@@ -98,6 +98,14 @@ def _left_its_level(finding: Finding) -> str:
     return f"the run left its level {how_often(count)}: {rows}, which changes the figure by {100 * effect:+.2g} %"
 
 
+def _stood_still(finding: Finding) -> str:
+    count, share, longest_s, begin_s = numbers(finding, "count", "share", "longest_s", "begin_s")
+    return (
+        f"the server stood still {how_often(count)}, for {percent(share)} of the window: no chunk came for "
+        f"{digits(longest_s)} s from {digits(begin_s)} s on, with requests in flight"
+    )
+
+
 def _disturbed(finding: Finding) -> str:
     count, share, effect, factor, begin_s, end_s = numbers(
         finding, "count", "share", "effect", "factor", "begin_s", "end_s"
@@ -151,6 +159,7 @@ CLAUSES = {
     "warm-up": lambda finding: _ends(finding, _level(finding)),
     "slowdown": lambda finding: _ends(finding, _slowdown(finding)),
     "drift": lambda finding: _ends(finding, _drift(finding)),
+    "stood-still": _stood_still,
     "left-its-level": lambda finding: _ends(finding, _left_its_level(finding)),
 }
 SENTENCES = {

@@ -15,6 +15,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.record.validity import Validity
 from twinlens.stats.serving.overload import overload
+from twinlens.stats.serving.standstill import standstills
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.label import Label
 from twinlens.stats.steady.rule import SteadyRule
@@ -160,7 +161,20 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     reason = _of_requests(levels.reason, size, {"before": first, "failed_before": failed} if failed else {})
     window = _window(requests, order, first, levels.label, reason)
     disturbed = _in_positions(requests, order, np.append(heads, len(order)), levels.disturbed)
-    return replace(window, disturbed=disturbed, least_visible_change=levels.least_visible_change, trend=levels.trend)
+    window = replace(window, disturbed=disturbed, least_visible_change=levels.least_visible_change, trend=levels.trend)
+    stood = standstills(requests, order, first, SERVING_DELTA)
+    if window.validity == "not valid" or not stood.stretches or disturbed.stretches:
+        return window
+    if not stood.heavy:
+        return replace(window, disturbed=stood)
+    return replace(window, disturbed=stood, label="disturbed", validity="not valid", reason=_stood_still(stood))
+
+
+def _stood_still(stood: Disturbed) -> Finding:
+    longest = stood.largest
+    lasted_s = (longest.end_s or 0.0) - (longest.begin_s or 0.0)
+    numbers = {"count": len(stood.stretches), "share": stood.effect, "longest_s": lasted_s, "begin_s": longest.begin_s}
+    return Finding("stood-still", "disqualifies", "", numbers)
 
 
 def _in_positions(requests: Requests, order: np.ndarray, edges: np.ndarray, disturbed: Disturbed) -> Disturbed:

@@ -1,0 +1,63 @@
+"""The state of a point from all its repeats together."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from benchmarks.coverage.states import RATE, SHAPES, changed, noise, point_of
+
+from twinlens.stats.estimator.widened import widened
+
+POINTS = 40
+
+
+def valid(runs: int, rows: int, cv: float, phi: float = 0.0) -> int:
+    made = (
+        [noise(np.random.default_rng([seed, k, rows]), rows, cv, phi) for k in range(runs)] for seed in range(POINTS)
+    )
+    return sum(point_of(rows_of).validity == "valid" for rows_of in made)
+
+
+@pytest.mark.parametrize(("rows", "cv", "phi"), [(22, 0.03, 0.0), (70, 0.03, 0.0), (200, 0.1, 0.0), (70, 0.03, 0.8)])
+def test_more_repeats_never_make_a_stationary_machine_less_likely_to_be_valid(rows: int, cv: float, phi: float) -> None:
+    """100 points each: 66, 94, 100 % of 1, 3, 8 runs of 22 rows (66, 15, 0 % before); 74, 92, 97 % at 0.8."""
+    counts = [valid(runs, rows, cv, phi) for runs in (1, 3, 6)]
+    assert counts[1] >= counts[0] - 2, "two of forty, by chance"
+    assert counts[2] >= counts[1] - 2
+    assert counts[2] >= 0.9 * POINTS
+
+
+def test_longer_runs_never_make_it_less_likely() -> None:
+    counts = [valid(1, rows, 0.05) for rows in (30, 100, 400, 1600)]
+    assert all(later >= earlier - 2 for earlier, later in itertools.pairwise(counts))
+
+
+def test_a_tenth_that_all_repeats_share_is_never_valid() -> None:
+    for seed in range(POINTS):
+        rows = [noise(np.random.default_rng([seed, k]), 70, 0.1) for k in range(3)]
+        assert point_of(changed(rows, SHAPES["step half way"], 0.1)).validity != "valid"
+
+
+def test_a_provisional_point_holds_the_level_after_a_change_that_was_not_seen() -> None:
+    held = []
+    for seed in range(3 * POINTS):
+        rows = [noise(np.random.default_rng([seed, k]), 22, 0.15) for k in range(3)]
+        calm = point_of(rows)
+        size = 0.95 * (calm.verdict.hidden or 0.0)
+        found = point_of(changed(rows, SHAPES["drift"], size))
+        if calm.validity == found.validity == "provisional":
+            rate = found.metrics[RATE]
+            held.append(rate.low <= 1 / (1 + size) <= rate.high)
+    assert len(held) >= 10
+    assert np.mean(held) >= 0.9
+
+
+def test_bounds_are_further_out_by_two_thirds_of_what_could_hide_and_those_of_the_inverse_are_inverse() -> None:
+    rate = point_of([noise(np.random.default_rng(k), 300, 0.02) for k in range(3)]).metrics[RATE]
+    wide = widened(rate, 0.3)
+    assert wide.hidden == pytest.approx(0.3)
+    assert rate.value / wide.low >= 1.2
+    assert rate.low > wide.low
+    assert rate.high < wide.high
