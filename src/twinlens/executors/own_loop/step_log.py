@@ -122,7 +122,7 @@ class StepLog:
     def ended(self) -> None:
         """The step ends here; the next one begins here too. Raises ValueError for one of no known size."""
         row = self._row
-        if not row.work.size[0]:
+        if not row.work.is_sized:
             raise ValueError(UNSIZED)
         end = self.moments.now()
         self.began(end)
@@ -165,13 +165,13 @@ class StepLog:
             # A phase that had begun before the optimizer did is inside it from there on only.
             inside_ns = sum(between(a, b) + min(0, between(begin, a)) for _, a, b in row.spent[first:last])
             totals["optimize"] = totals.get("optimize", 0) + between(begin, end) - inside_ns
-        begin_ns = self._ns(row.begin)
+        begin_ns, (samples, tokens) = self._ns(row.begin), row.work.real_size
         phases: dict[str, Any] = {f"{phase}_ns": length_ns for phase, length_ns in totals.items()}
         return Marks(
             begin_ns,
             self._ns(row.end),
-            samples=row.work.size[0],
-            tokens=row.work.real_tokens(),
+            samples=samples,
+            tokens=tokens,
             loss=_loss_of(row),
             kind=row.kind,
             tag=row.tag,
