@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from material import inference, measured, study_of, training
+from twinlens.cli.settings import as_settings
 from twinlens.errors import BadInput
 from twinlens.record.store import create_study
-from twinlens.spec.load import dump, load
+from twinlens.spec.load import dump, load, load_example
 from twinlens.spec.source.example import examples, find_example
 
 
@@ -143,3 +145,48 @@ def test_a_point_says_in_a_few_words_how_hard() -> None:
     assert labels == ["bf16 at 2/s", "bf16 at 4/s", "bf16 at 8/s"]
     assert study_of(inference("fake", point={"concurrency": 4})).point.label == "fp32 4 in flight"
     assert study_of(training("fake")).point.label == "fp32"
+
+
+@pytest.mark.parametrize("example", [each.name for each in examples() if load_example(each.name).swept])
+def test_every_swept_field_of_a_shipped_study_can_be_narrowed_from_the_command_line(example: str) -> None:
+    whole = load_example(example)
+    for path in sorted(whole.swept):
+        values = next(grid.get(path, grid.get(f"point.{path}")) for grid in (*whole.variants, whole.sweep)
+                      if {path, f"point.{path}"} & set(grid))  # fmt: skip
+        (asked,) = as_settings([f"{path}={str(values[0]).lower() if isinstance(values[0], bool) else values[0]}"])
+        if isinstance(values[0], dict):
+            continue
+        narrowed = load(example, [asked])
+        ran = [_at(point, path) for point in narrowed.points()]
+        assert values[0] in ran
+        assert len(narrowed.points()) <= len(whole.points())
+
+
+def _at(point: dict[str, Any], path: str) -> Any:
+    return point.get(path, point.get(f"point.{path}"))
+
+
+def test_a_ladder_is_narrowed_to_the_variants_of_the_executors_that_are_asked_for() -> None:
+    asked = as_settings(["executor.kind=torch,openvino-served"])
+    points = load("ladder-inference", asked).points()
+    assert [(p["executor.kind"], p["precision"], p.get("executor.options.graph")) for p in points] == [
+        ("torch", "fp32", None),
+        ("torch", "bf16", None),
+        ("torch", "bf16", "compiled"),
+        ("openvino-served", "fp32", None),
+    ]
+    with pytest.raises(BadInput, match="no variant of this spec has that executor; did you mean 'torch'"):
+        load("ladder-inference", as_settings(["executor.kind=torhc"]))
+
+
+def test_an_option_that_variants_name_is_narrowed_where_they_name_it() -> None:
+    points = load("ladder-training", as_settings(["executor.options.stage=1", "precision=fp32"])).points()
+    assert [p["executor.options.stage"] for p in points if p["executor.kind"] == "torch-deepspeed"] == [1]
+    assert [p["executor.options.parallel"] for p in points if p["executor.kind"] == "torch-parallel"] == [
+        "ddp", "fsdp2", "tp", "pp",
+    ]  # fmt: skip
+
+
+def test_a_field_that_is_set_takes_the_place_of_a_sweep_over_it() -> None:
+    study = load("parallel", ["executor.options.ranks=4"])
+    assert [spec.executor.options["ranks"] for spec in study.point_runs()] == [4]

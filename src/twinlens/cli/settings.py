@@ -23,6 +23,8 @@ def as_settings(at: list[str]) -> list[str]:
 
 
 def _literal(value: str) -> str:
+    if value in ("true", "false"):
+        return value
     try:
         float(value)
     except ValueError:

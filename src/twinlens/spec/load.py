@@ -39,7 +39,7 @@ def load_example(name: str) -> Study:
 def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec") -> Study:
     """Check spec data, which stays as it is. Raises BadInput naming the field, what is wrong with it, and the nearest
     right name."""
-    data = copy.deepcopy(data)
+    data, settings = copy.deepcopy(data), tuple(settings)
     apply_settings(data, settings)
     choose_arrival(data)
     _choose_precision(data)
@@ -59,6 +59,8 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
             refuse_unsearchable(study.search, study.workload, study.point, study.swept, study.protocol)
         refuse_unread_adapter(study.workload, study.swept)
         refuse_too_large(study)
+        if settings and not any(each.strip().startswith("protocol.pairing") for each in settings):
+            study = _unpaired_alone(study)
         refuse_unsliceable(study)
         for run in study.point_runs():
             _refuse_precision(run)
@@ -70,6 +72,13 @@ def parse(data: dict[str, Any], settings: Iterable[str] = (), where: str = "spec
     except BadInput as error:
         raise BadInput(f"{where}: {error}", code=error.code) from None
     return study
+
+
+def _unpaired_alone(study: Study) -> Study:
+    """A study that settings narrowed to one point takes no turns: what the file says of them is meant for several."""
+    if study.protocol.pairing == "none" or study.search is not None or len(study.points()) != 1:
+        return study
+    return study.model_copy(update={"protocol": study.protocol.model_copy(update={"pairing": "none"})})
 
 
 def _refuse_precision(run: RunSpec) -> None:

@@ -291,13 +291,19 @@ def _combinations(grid: Mapping[str, tuple[Any, ...]]) -> list[dict[str, Any]]:
 
 def put_at(data: dict[str, Any], path: str, value: Any) -> None:
     """Set a dotted path in nested mappings, making the ones between. Raises TypeError through a non-mapping."""
-    *parents, last = path.split(".")
+    *parents, last = tables_of(path)
     for parent in parents:
         child = data.setdefault(parent, {})
         if not isinstance(child, dict):
             raise TypeError(f"{parent!r} in {path!r} holds a value, not a table")
         data = child
     data[last] = value
+
+
+def tables_of(path: str) -> list[str]:
+    """The tables that a dotted path names, and its field; of a sweep, all that follows is one field's own path."""
+    table, dot, field = path.partition(".")
+    return [table, field] if dot and table == "sweep" else path.split(".")
 
 
 def _fingerprint(data: dict[str, Any]) -> str:

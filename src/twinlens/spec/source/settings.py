@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, get_args
 
-from twinlens.errors import BadInput
-from twinlens.spec.study import put_at
+from twinlens.errors import BadInput, nearest
+from twinlens.spec.study import put_at, tables_of
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.document import Unreadable, toml_value
 
@@ -71,7 +71,7 @@ def _kinds(union: Any) -> dict[str, set[str]]:
 
 def _unset(data: dict[str, Any], path: str) -> None:
     """`--set path=`: as if the file did not say it. A text that is empty is written `--set path='""'`."""
-    *parents, last = path.split(".")
+    *parents, last = tables_of(path)
     table: Any = data
     for parent in parents:
         table = table.get(parent) if isinstance(table, dict) else None
@@ -85,11 +85,49 @@ def _replace(data: dict[str, Any], path: str, value: Any) -> None:
     kind, _, field = path.partition(".")
     if path == "search.over":
         kind, field = "search", str(value)
+    if path in ("sweep.executor.kind", "executor.kind") and variants_in(data):
+        _narrow(data, value)
+        return
+    if field.startswith("executor.options."):  # an option belongs to the executors of the variants that name it
+        named = [grid for grid in variants_in(data) if field in grid]
+        for grid in named:
+            grid[field] = value
+        if named:
+            del data["sweep"][field]
+            return
     if kind == "sweep":  # a variant's own values would go before it
-        _drop({"variants": variants_in(data)}, "sweep", field)
+        _drop({"variants": variants_in(data)}, "sweep", field.removeprefix("point."))
+    if kind in ("executor", "workload", "protocol"):
+        kind, field = "point", path
     holders = {"point": ("sweep", "search"), "sweep": ("search",), "search": ("sweep", "point")}.get(kind, ())
     for holder in holders:
         _drop(data, holder, field)
+
+
+def _narrow(data: dict[str, Any], asked: Any) -> None:
+    """Keep the variants of the executors that are asked for: what else a variant says is meant for its own executor.
+
+    Raises BadInput (TL204) where an executor that is asked for has no variant."""
+    _table(data, "sweep").pop("executor.kind", None)
+    base = _table(data, "executor").get("kind", "torch")
+    kinds = [_listed(grid.get("executor.kind", base)) for grid in variants_in(data)]
+    known = dict.fromkeys(str(kind) for each in kinds for kind in each)
+    asked = _listed(asked)
+    for kind in asked:
+        if kind not in known:
+            raise BadInput(
+                f"executor.kind={kind}: no variant of this spec has that executor; {nearest(str(kind), known)}",
+                code="TL204",
+            )
+    kept = []
+    for grid, own in zip(variants_in(data), kinds, strict=True):
+        if left := [kind for kind in own if kind in asked]:
+            kept.append(grid | ({"executor.kind": left} if "executor.kind" in grid else {}))
+    data["variants"] = kept
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _drop(data: dict[str, Any], holder: str, field: str) -> None:
