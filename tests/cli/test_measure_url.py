@@ -10,12 +10,18 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from plain_server import Plain, plain, stream
+from twinlens.cli.asked import Asked, study_of
 from twinlens.cli.main import app
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.measurement.attach import attach
+from twinlens.measurement.duration import expected_s
+from twinlens.measurement.quick import quick
 from twinlens.record.store import find_runs
+from twinlens.schedule.build import planned_load
 from twinlens.spec.load import load
+from twinlens.spec.study import Study
 
+DURATION = "protocol.duration_s=33"
 SHORT = ["protocol.duration_s=0.5", "protocol.steady_s=0", "protocol.isolate=false", "protocol.retakes=0"]
 SMALL = [*SHORT, "workload.output_tokens.value=4"]
 
@@ -123,18 +129,44 @@ def test_quick_is_a_minute_and_says_what_it_costs(tmp_path: Path) -> None:
     virtual = ["protocol.isolate=false", "protocol.repeats=1"]
     done = call("measure", "laws", "--quick", "--out", tmp_path, *with_settings(virtual))
     assert done.exit_code == 0, done.stderr
-    assert "quick: 1 run of 55 s at each point instead of 1 run of 120 s" in done.stderr
+    assert "quick: 1 run of 56 s at each point instead of 1 run of 120 s" in done.stderr
     (run,) = find_runs(tmp_path)
-    assert (run.spec.protocol.duration_s, run.spec.protocol.retakes) == (55, 0)
+    assert (run.spec.protocol.duration_s, run.spec.protocol.retakes) == (56, 0)
     with plain(Plain()) as server:
         settings = json.dumps([1, 2, 4])
         whole = attach(server.url, None, [f"sweep.rate_per_s={settings}"])
         assert len(whole.runs()) == 3
 
 
-def test_quick_waits_a_minute_for_a_server_that_hangs_and_says_so() -> None:
-    from twinlens.cli.asked import Asked, study_of
+def _scheduled(study: Study) -> dict[float, int]:
+    """How many requests of each rate are due once the server has filled up."""
+    loads = {run.point.rate_per_s: planned_load(run).plan for run in study.runs()}
+    return {rate: int((plan.intended_ns >= 1e9).sum()) for rate, plan in loads.items() if rate and plan is not None}
 
+
+def test_quick_shares_its_minute_so_that_each_rate_has_what_it_needs() -> None:
+    with plain(Plain()) as server:
+        cut, said = study_of(Asked(url=server.url, at=("rate_per_s=1,2,4",), quick=True))
+    lasts = {run.point.rate_per_s: run.protocol.duration_s for run in cut.runs()}
+    assert lasts[1.0] > lasts[2.0] > lasts[4.0]
+    assert sum(lasts.values()) + 3 * 4 <= 60.2
+    assert min(_scheduled(cut).values()) >= 20
+    assert f"1 run of {lasts[1.0]:g} s at 1/s, {lasts[2.0]:g} s at 2/s, {lasts[4.0]:g} s at 4/s" in said
+    assert expected_s(cut) == pytest.approx(sum(lasts.values()) + 3 * 9)
+
+
+def test_a_minute_that_does_not_do_for_all_rates_does_for_the_fast_ones() -> None:
+    with plain(Plain()) as server:
+        cut, _ = study_of(Asked(url=server.url, at=("rate_per_s=0.1,1,10",), quick=True))
+        own, _ = study_of(Asked(url=server.url, at=("rate_per_s=1,2",), settings=(DURATION,), quick=True))
+        loops, _ = study_of(Asked(url=server.url, at=("concurrency=1,4",), quick=True))
+    counts = _scheduled(cut)
+    assert min(counts[1.0], counts[10.0]) >= 20 > counts[0.1]
+    assert {run.protocol.duration_s for run in own.runs()} == {33}
+    assert {run.protocol.duration_s for run in loops.runs()} == {26}
+
+
+def test_quick_waits_a_minute_for_a_server_that_hangs_and_says_so() -> None:
     with plain(Plain()) as server:
         cut, said = study_of(Asked(url=server.url, at=("rate_per_s=1,2",), quick=True))
         assert cut.executor.options["timeout_s"] == 60
@@ -154,8 +186,6 @@ def test_a_shorter_run_is_asked_for_less_steady_time() -> None:
 
 @pytest.mark.parametrize("name", ["chat", "search", "decode", "gpu-inference", "demo-training"])
 def test_quick_cuts_any_example_to_about_a_minute(name: str) -> None:
-    from twinlens.spec.source.quick import quick
-
     whole = load(name)
     cut = load(name, quick(whole))
     runs = 4 if cut.search else len(cut.runs())

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from twinlens.cli.settings import as_settings
 from twinlens.errors import BadInput
 from twinlens.measurement.attach import attach
+from twinlens.measurement.quick import given_up, quick, shared_by_rate
 from twinlens.spec.load import load
-from twinlens.spec.source.quick import given_up, quick
 from twinlens.spec.study import Study
 
 _NOTHING = (
@@ -40,6 +40,8 @@ def study_of(asked: Asked) -> tuple[Study, str]:
     if not asked.quick:
         return study, ""
     cut = _study(asked, [*quick(study), *settings])
+    if not any(setting.startswith("protocol.duration_s") for setting in settings):
+        cut = shared_by_rate(cut)
     return cut, given_up(study, cut)
 
 

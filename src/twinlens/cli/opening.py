@@ -30,8 +30,9 @@ def _server(study: Study) -> str:
 
 
 def _load(study: Study, workload: InferenceWorkload) -> str:
-    runs = len(study.runs())
-    each = f"{runs} run{'' if runs == 1 else 's'} of {study.protocol.duration_s:g} s"
+    lasts = [run.protocol.duration_s for run in study.runs()]
+    of = f"{min(lasts):g} s" if len({*lasts}) == 1 else f"{min(lasts):g}–{max(lasts):g} s"
+    each = f"{len(lasts)} run{'' if len(lasts) == 1 else 's'} of {of}"
     total = f"about {show(expected_s(study), 's')}"
     return f"{_asked(workload)}; {_how_hard(study, workload)}; {each}, {total} in all"
 

@@ -52,15 +52,16 @@ def requests_by_rate(study: Study) -> tuple[ExpectedRequests, ...]:
 
 def without_quantile(study: Study, q: float = 0.99) -> str:
     """One sentence where points will have too few requests for the `q` quantile, and what would do; "" where none."""
-    needed, short = needed_for_quantile(q), dict[float, float]()
+    needed, short, lasts = needed_for_quantile(q), dict[float, float](), set[float]()
     for spec in study.point_runs():
         expected = expected_requests(spec)
         if expected is not None and expected < needed and spec.point.rate_per_s:
             short[spec.point.rate_per_s] = expected
+            lasts.add(spec.protocol.duration_s)
     if not short:
         return ""
     each = " and ".join(f"{rate:g}/s has {count:.0f}" for rate, count in sorted(short.items()))
-    will = f"{each} in {study.protocol.duration_s:g} s"
+    will = f"{each}" + (f" in {min(lasts):g} s" if len(lasts) == 1 else "")
     return (
         f"p{100 * q:g} needs {needed} requests of one run, and {will}: not shown there; "
         f"--set protocol.duration_s={long_enough_s(min(short), q):g} would do"
