@@ -1,4 +1,4 @@
-"""`--quick`: a study cut to a minute, as settings that go before the user's own, and what that gives up."""
+"""`--quick`: a study cut to a minute of load, as settings that go before the user's own, and what that gives up."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.arrival import Constant, Gamma, Poisson
 from twinlens.spec.workload.workload import InferenceWorkload
 
-_TOTAL_S, _BESIDE_S, _SHORTEST_S = 60.0, 4.0, 5.0
-"""In all; what a run costs beside its rows; and what no run is shorter than, however many there are."""
+_TOTAL_S, _SHORTEST_S = 60.0, 5.0
+"""The load of all runs together, and what no run is shorter than, however many there are."""
 _REQUEST_S = 60.0
 """How long a request to a server that is up may take: with 300 s, one that hangs holds each run for five minutes."""
-_FEWEST, _FILL_S = 20, 1.0
+_FEWEST, _FILL_S = 20, 3.0
 """The requests without which no run is judged, and the time in which a server that was idle fills up."""
 
 
@@ -23,7 +23,7 @@ def quick(study: Study) -> tuple[str, ...]:
     """Settings (`path=value`) that make it one short run per point, none of them taken again. A search: four runs."""
     protocol = study.protocol
     runs = 4 if study.search else len(study.points())
-    each_s = max(_SHORTEST_S, round(_TOTAL_S / runs - _BESIDE_S))
+    each_s = max(_SHORTEST_S, round(_TOTAL_S / runs, 1))
     duration_s = min(protocol.duration_s, each_s)
     settings = [
         f"protocol.duration_s={duration_s:g}",
