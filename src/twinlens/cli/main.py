@@ -134,7 +134,9 @@ def measure(
     key_env: KeyEnv = None,
     at: At = None,
     set_: Set = None,
-    quick: Annotated[bool, typer.Option("--quick", help="A minute of load in all, for a look: one short run a point.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A minute of load, for a look: one short run a point.")
+    ] = False,
     out: Out = Path("runs"),
     json: Json = False,
     quiet: Quiet = False,
