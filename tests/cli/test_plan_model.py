@@ -132,8 +132,13 @@ def test_the_commands_of_the_tutorial_run() -> None:
         assert call(*shlex.split(each)).exit_code == 0, each
 
 
-def test_a_device_without_a_rate_has_no_speed_and_the_screen_says_why() -> None:
-    found = call("--models", "8B,qwen3-8b", "--device", "gb10", "--json")
+def test_a_device_without_a_rate_has_no_speed_and_the_screen_says_why(tmp_path: Path) -> None:
+    own = (
+        'name = "unrated"\nvendor = "x"\nmemory_bytes = 128_000_000_000\nbandwidth_bytes_per_s = 273e9\nsource = "x"\n'
+    )
+    (tmp_path / "devices.toml").write_text(f"[[device]]\n{own}dense_flop_per_s = {{}}\n")
+    asked = ("--models", "8B,qwen3-8b", "--device", "unrated", "--catalogue", str(tmp_path))
+    found = call(*asked, "--json")
     assert {each["tpot"]["value"] for each in json.loads(found.stdout)["models"]} == {None}
-    shown = " ".join(call("--models", "8B,qwen3-8b", "--device", "gb10").stdout.split())
+    shown = " ".join(call(*asked).stdout.split())
     assert "rate in 16 bits or fp32" in shown

@@ -25,7 +25,7 @@ from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.subject import Subject
 from twinlens.spec.catalogue import shipped
 from twinlens.spec.compatibility import FailureRate, Rule, shipped_rates, shipped_rules
-from twinlens.spec.device import list_devices, load_device
+from twinlens.spec.device import DenseRates, list_devices, load_device
 from twinlens.spec.model.reference import load_model
 from twinlens.theory.parameter import parameters
 
@@ -193,7 +193,8 @@ def test_a_driver_that_is_no_version_is_refused(word: str) -> None:
 
 
 def test_users_on_a_device_without_a_rate_are_not_known_and_the_rate_is_the_reason() -> None:
-    asked = ServingQuestion("llama-3.1-70b", SHAPE, load_device("gb10"), "fp8", 1024, 256, users=1, engine="vllm")
+    unrated = load_device("gb10").model_copy(update={"dense_flop_per_s": DenseRates(fp4=500e12)})
+    asked = ServingQuestion("llama-3.1-70b", SHAPE, unrated, "fp8", 1024, 256, users=1, engine="vllm")
     found = users_at(asked, 30, "users")
     assert found.value is None
     assert found.reason is not None

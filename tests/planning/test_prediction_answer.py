@@ -13,7 +13,7 @@ from twinlens.planning.prediction.calibrate import Observation, calibrated
 from twinlens.planning.prediction.device_rates import is_rated, rates_of
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
 from twinlens.planning.prediction.stored import stored
-from twinlens.spec.device import load_device
+from twinlens.spec.device import DenseRates, load_device
 from twinlens.spec.model.reference import load_model
 
 SHAPE = load_model("llama-3.1-70b").shape
@@ -39,12 +39,13 @@ def test_an_answer_has_a_band_and_its_parts_add_up() -> None:
 
 
 def test_a_device_without_a_rate_is_not_predicted_in_any_format() -> None:
-    for asked in (replace(QUESTION, device=load_device("gb10")), replace(TRAINING, device=load_device("gb10"))):
+    unrated = load_device("gb10").model_copy(update={"dense_flop_per_s": DenseRates(fp4=500e12)})
+    for asked in (replace(QUESTION, device=unrated), replace(TRAINING, device=unrated)):
         answer = serving_answer if isinstance(asked, ServingQuestion) else training_answer
         with pytest.raises(BadInput, match="gb10 has no published rate") as refused:
             answer(asked)
         assert refused.value.code == "TL231"
-    assert not is_rated(load_device("gb10"))
+    assert not is_rated(unrated)
     assert is_rated(load_device("h100-sxm-80gb"))
 
 

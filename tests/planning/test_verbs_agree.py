@@ -74,6 +74,9 @@ def _served(pair: tuple[str, str, str | None, tuple[int, int]]) -> None:
         ).answer
     except BadInput as why:
         found = str(why)
+    if device.form == "processor":  # its memory is held by the test of every pair
+        assert "no room for one sequence" in str(found) or "is a processor" in str(found)
+        return
     if isinstance(found, str):
         assert "no room for one sequence" in found
         assert fit.fits is False

@@ -20,6 +20,7 @@ from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, ser
 from twinlens.planning.capacity.target import Headroom, Of, Target
 from twinlens.planning.capacity.training import TrainingCapacity, training_capacity
 from twinlens.planning.figure import assumed
+from twinlens.planning.prediction.answer import refuse_processor
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.shipped import shipped
 from twinlens.planning.prediction.stored import spoken, stored
@@ -104,6 +105,7 @@ def capacity(
         _needed(subject), card or (like.question.device if like else _known_device(card)), plain, engine, like, given,
         notes,
     )  # fmt: skip
+    refuse_processor(question.device, used)
     target = _target(question, given, notes)
     users = question.users
     question, copies = placed(question, devices, tensor, used, target, notes)

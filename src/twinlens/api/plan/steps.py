@@ -13,6 +13,7 @@ from twinlens.planning.capacity.memory import memory_of
 from twinlens.planning.capacity.training import TrainingPlan
 from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training_answer import usual_zero
+from twinlens.planning.prediction.answer import refuse_processor
 from twinlens.planning.prediction.question import TrainingQuestion
 from twinlens.planning.prediction.shipped import Calibrated, shipped
 from twinlens.planning.subject import Subject
@@ -51,6 +52,7 @@ def steps_of(
         notes.append(assumed("capacity-batch", usual))
     gathered = many > 1 and usual_zero(ways["tensor"], ways["pipeline"], ways["expert"]) == 3
     known = known or shipped()["training"]
+    refuse_processor(device, known)
     own = sorted(known.own.get("engine", ()))
     plain = own[0] if len(own) == 1 else "fsdp" if ways["tensor"] * ways["pipeline"] == 1 else "megatron"
     used = engine.lower() if engine else plain

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure, Input, absent
-from twinlens.planning.prediction.answer import ServingAnswer, serving_answer
+from twinlens.planning.prediction.answer import ServingAnswer, refuse_processor, serving_answer
 from twinlens.planning.prediction.band import LEVEL
 from twinlens.planning.prediction.device_rates import is_rated
 from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.planning.prediction.shipped import shipped
 from twinlens.record.finding import Finding
 
 MOST_USERS = 4096
@@ -22,6 +23,7 @@ def users_at(question: ServingQuestion, speed: float, name: str) -> Figure:
     `question` is of one user. Absent where not even one is served, and where the format or model is not predicted.
     """
     try:
+        refuse_processor(question.device, shipped()["serving"])
         alone = serving_answer(question)
     except BadInput:
         return absent(name, "users", _unknown(question, "prediction" if is_rated(question.device) else "device-rate"))

@@ -22,7 +22,7 @@ from twinlens.planning.figure import Figure, Input, total
 from twinlens.planning.prediction.band import LEVEL
 from twinlens.planning.prediction.device_rates import architecture
 from twinlens.planning.prediction.label import serving_labels
-from twinlens.planning.prediction.place import Layout, Rates
+from twinlens.planning.prediction.place import Layout, Rates, layout_of
 from twinlens.planning.prediction.serving import Served
 from twinlens.planning.prediction.shipped import Calibrated
 from twinlens.planning.prediction.step_time import decode_step
@@ -92,7 +92,7 @@ class _Inference:
         seen = {"device": device.name, "engine": wanted.engine, "model": wanted.subject.name}
         known = known_on(device.name, self.own, search.known)
         band, late = known.band("tpot", **seen), known.band("ttft", **seen)
-        layout = Layout(float(ways.tensor[way]), 1.0, float(ways.pipeline[way]), 1.0)
+        layout = layout_of(wanted.engine, float(ways.tensor[way]), float(ways.pipeline[way]))
         rates = taken(search.pairs.rates, pair)
         step, parts = self._step(search.pairs, pair, rates, layout, served)
         more = Figure("interference", max(0.0, served.tpot_s - step.number), "s",
@@ -114,7 +114,7 @@ class _Inference:
         links = {
             "link": device.link, "step_s": step.number, "exposed_s": parts["collectives"],
             "without_step_s": slow.number, "without_exposed_s": slow_parts["collectives"],
-            "domain": device.domain, "model_devices": int(layout.devices),
+            "domain": device.domain, "model_devices": int(ways.tensor[way] * ways.pipeline[way]),
         }  # fmt: skip
         split = {name: int(getattr(ways, name)[way]) for name in ("tensor", "pipeline", "copies")}
         held = float(grid.needed[pair, way] / grid.room[pair])

@@ -14,7 +14,7 @@ from twinlens.planning.fit.degree import pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import usable
 from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving, held, most_sequences
-from twinlens.planning.prediction.place import Layout
+from twinlens.planning.prediction.place import layout_of
 from twinlens.planning.prediction.serving import Served, closed_loop
 from twinlens.planning.prediction.stored import held_format, kept_cache
 from twinlens.spec.device import Device
@@ -81,10 +81,10 @@ def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, 
 
 def serve(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times = Times()) -> Served:
     """Latency of one copy in each row."""
-    layout = Layout(ways.tensor[way], np.ones(len(way)), ways.pipeline[way], np.ones(len(way)))
+    layout = layout_of(wanted.engine, ways.tensor[way], ways.pipeline[way])
     users = np.ceil(wanted.users / ways.copies[way])
     rates = multiplied(taken(pairs.rates, pair), times)
-    fitted, most = pairs.constants(pair), _most(wanted, pairs, pair, layout, times)
+    fitted, most = pairs.constants(pair), _most(wanted, pairs, pair, ways, way, times)
     return closed_loop(taken(pairs.work, pair), rates, layout, fitted, users, wanted.prompt, wanted.answer, most)
 
 
@@ -112,7 +112,7 @@ def _needed(plans: Sequence[Serving], pairs: Pairs, ways: Ways, users: Any) -> l
     return [known[_alike(plan, device)] for plan, device in zip(plans, pairs.devices, strict=True)]
 
 
-def _most(wanted: ServingWanted, pairs: Pairs, pair: Any, layout: Layout, times: Times) -> Any:
+def _most(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times) -> Any:
     """Sequences that a copy has room for, in each row."""
     plans = [_plan(wanted, precision) for precision in pairs.precisions]
     room, out = times.memory * _room(plans, pairs), np.zeros(len(pair))
@@ -122,8 +122,8 @@ def _most(wanted: ServingWanted, pairs: Pairs, pair: Any, layout: Layout, times:
         if len(rows):
             first = keys.index(key)
             out[rows] = most_sequences(
-                plans[first], room[pair[rows]], pairs.devices[first].known_memory_bytes, layout.tensor[rows],
-                layout.pipeline[rows],
+                plans[first], room[pair[rows]], pairs.devices[first].known_memory_bytes, ways.tensor[way[rows]],
+                ways.pipeline[way[rows]],
             )  # fmt: skip
     return out
 

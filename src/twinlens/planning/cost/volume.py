@@ -73,7 +73,6 @@ def month_of(each: Each, volume: Volume, traffic: Traffic, machine: Machine | No
     half_cent = times("half-cent", unit, Input("half a cent", CENT / 2, f"{currency}/request", "asked"), requests)
     if machine is None:
         bill = cents(times("bill", unit, each.total, requests))
-        bill = cents(times("bill", unit, each.total, requests))
         return Month(
             requests, times("hardware-month", unit, each.hardware), times("energy-month", unit, each.energy), bill,
             _per_thousand(bill, volume), _grown(bill, 2, "doubled"), half_cent,

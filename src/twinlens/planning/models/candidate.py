@@ -12,10 +12,11 @@ from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import placed
-from twinlens.planning.prediction.answer import serving_answer
+from twinlens.planning.prediction.answer import refuse_processor, serving_answer
 from twinlens.planning.prediction.band import LEVEL
 from twinlens.planning.prediction.device_rates import is_rated
 from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.planning.prediction.shipped import shipped
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 
@@ -102,6 +103,7 @@ def _speed(plan: Serving, device: Device, devices: int, answer: int, precision: 
     if shape is None:
         return _unknown("tpot", "s", name, "layers"), _unknown("throughput", "tokens/s", name, "layers")
     try:
+        refuse_processor(device, shipped()["serving"])
         found = serving_answer(ServingQuestion(
             name, shape, device, precision, plan.context - answer, answer, users=plan.users, tensor=devices,
             engine="vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,

@@ -10,9 +10,9 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.band import LEVEL, Band
-from twinlens.planning.prediction.device_rates import architecture, rates_of
+from twinlens.planning.prediction.device_rates import architecture, is_calibrated_kind, rates_of
 from twinlens.planning.prediction.label import serving_labels, training_labels
-from twinlens.planning.prediction.place import Layout
+from twinlens.planning.prediction.place import layout_of
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
 from twinlens.planning.prediction.room import room
 from twinlens.planning.prediction.serving import closed_loop, open_loop
@@ -22,6 +22,7 @@ from twinlens.planning.prediction.stored import stored
 from twinlens.planning.prediction.tail import Tail, closed_tail, open_tail
 from twinlens.planning.prediction.training import TrainingLayout, training_step
 from twinlens.planning.prediction.work import work_of
+from twinlens.spec.device import Device
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def serving_answer(question: ServingQuestion, known: Calibrated | None = None) -
     known = known or shipped()["serving"]
     kept = question.kept
     work, rates = work_of(question.shape, kept), rates_of(question.device, kept, question.engine)
-    layout = Layout(question.tensor, question.data, question.pipeline, question.data * question.tensor)
+    layout = layout_of(question.engine, question.tensor, question.pipeline, question.data)
     fitted = known.constants.at(serving_groups(question))
     most = float(room(question))
     where = f"{question.devices} × {question.device.name}"
@@ -142,6 +143,16 @@ def training_answer(question: TrainingQuestion, known: Calibrated | None = None)
         unseen=_unseen(question, known),
         fitted_on=known.fitted_on,
     )
+
+
+def refuse_processor(device: Device, known: Calibrated) -> None:
+    """Raises BadInput (TL231) for a processor without own runs: constants of accelerators are 6 to 14 times off."""
+    if not (known.own or is_calibrated_kind(device)):
+        raise BadInput(
+            f"{device.name} is a processor, and public measurements calibrate accelerators alone: its speed is not "
+            "predicted; give --like RUN of one, or --device this on it",
+            code="TL231",
+        )
 
 
 def serving_groups(question: ServingQuestion) -> tuple[str, ...]:

@@ -61,9 +61,27 @@ def is_rated(device: Device) -> bool:
 
 
 def _share(device: Device) -> float:
-    """Measured over quoted rate in 16 bits: makers' figures of narrow formats exceed what is reached as those do."""
+    """Measured over quoted rate in 16 bits: makers' figures of narrow formats exceed what is reached as those do.
+
+    A part that nobody measured reaches no more than those of its architecture and form that were.
+    """
+    measured = _measured_share(device)
+    if measured is not None:
+        return measured
+    kind = (device.vendor, architecture(device), device.form)
+    alike = (_measured_share(each) for each in shipped().devices
+             if (each.vendor, architecture(each), each.form) == kind)  # fmt: skip
+    return min(USUAL_SHARE, *(each for each in alike if each is not None), USUAL_SHARE)
+
+
+def _measured_share(device: Device) -> float | None:
     measured, quoted = device.achieved("bf16"), device.rate("bf16")
-    return measured / quoted if measured and quoted else USUAL_SHARE
+    return measured / quoted if measured and quoted else None
+
+
+def is_calibrated_kind(device: Device) -> bool:
+    """Whether shipped constants are of such devices: they are of accelerators, so a processor needs a measurement."""
+    return device.form != "processor" or device.achieved_flop_per_s is not None
 
 
 def architecture(device: Device) -> str:

@@ -42,3 +42,15 @@ class Layout:
     @property
     def devices(self) -> Number:
         return self.tensor * self.data * self.pipeline
+
+
+SERIAL = ("llama.cpp",)
+"""Engines that split layers over devices, which then work one after another."""
+
+
+def layout_of(engine: str, tensor: Number, pipeline: Number, data: Number = 1.0) -> Layout:
+    """How an engine shares a copy over that many devices: llama.cpp is calibrated layer by layer, and predicted so."""
+    if engine in SERIAL:
+        one = tensor * 0 + 1.0
+        return Layout(one, one, one, one, one)
+    return Layout(tensor, data, pipeline, data * tensor)
