@@ -69,6 +69,25 @@ def test_check_says_which_points_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("absent")
+@pytest.mark.parametrize("kinds", [("absent-engine",), ("fake", "absent-engine")], ids=" and ".join)
+def test_check_and_measure_refuse_what_is_not_installed_and_leave_no_folder(
+    kinds: tuple[str, ...], tmp_path: Path
+) -> None:
+    study = study_of(ladder("refuse", kinds))
+    assert str(checked_study(study).refusal) == _REASON
+    with pytest.raises(BadInput, match="absent-engine is not installed"):
+        measure_study(study, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_option_is_named_before_a_runtime_that_is_not_installed() -> None:
+    refusal = checked_study(
+        study_of(inference("sglang", executor={"kind": "sglang", "options": {"grpah": "x"}}))
+    ).refusal
+    assert "grpah" in str(refusal)
+
+
+@pytest.mark.usefixtures("absent")
 def test_a_study_with_nothing_that_is_installed_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="absent-engine is not installed") as caught:
         measure_study(study_of(ladder("leave-out", ("absent-engine",))), tmp_path)

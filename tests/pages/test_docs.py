@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 from twinlens.api.reference import explain
 from twinlens.cli.main import app
 from twinlens.executors.protocol import Server, Trainer
+from twinlens.executors.registry import capabilities
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.sample.telemetry import COLUMNS
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.store import find_runs
-from twinlens.spec.load import parse
+from twinlens.spec.load import load, parse
 
 ROOT = Path(__file__).parents[2]
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -67,6 +68,15 @@ def test_the_console_blocks_give_verbs_only_options_that_they_have(path: Path) -
         for verb, rest in re.findall(r"^\$ twinlens ([a-z]+)(.*)", body, re.MULTILINE):
             given = set(re.findall(r"(?<=\s)--?[a-z][\w-]*", re.split(r" [#|>] ?", rest)[0]))
             assert given <= OPTIONS[verb] | {"-h", "--help"}, (verb, given)
+
+
+def test_what_the_readme_installs_is_enough_for_what_it_measures() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (installed,) = re.findall(r"pip install 'twinlens\[([\w,-]+)\]'", text)
+    for name in set(re.findall(r"twinlens measure ([a-z][\w-]*)", text)):
+        kind = load(name).executor.kind
+        needed = set(re.findall(r"twinlens\[([\w,-]+)\]", capabilities(kind).install))
+        assert needed <= set(installed.split(",")), (name, kind)
 
 
 @pytest.mark.parametrize("text", _fenced(TUTORIAL, "toml"))

@@ -50,21 +50,25 @@ def refuse_points(specs: Sequence[RunSpec]) -> Lacking:
     """
     lacking: dict[str, BadInput] = {}
     for spec in specs:
-        if error := _not_installed(spec) or _not_to_be_had(spec):
+        if error := _lacking(spec):
             lacking[spec.point_fingerprint()] = error
     if lacking and len(lacking) == len(specs):
         raise next(iter(lacking.values()))
     return lacking
 
 
-def _not_installed(spec: RunSpec) -> BadInput | None:
-    if spec.protocol.not_installed == "refuse":  # said when the run is opened
-        return None
+def _lacking(spec: RunSpec) -> BadInput | None:
+    """Raises BadInput for what ends a study: last of all that its runtime is not installed, else a wrong option of it
+    would be named only after an installation."""
+    if spec.protocol.not_installed == "refuse":
+        error = _not_to_be_had(spec)
+        refuse_not_installed(spec)
+        return error
     try:
         refuse_not_installed(spec)
     except BadInput as error:
         return error
-    return None
+    return _not_to_be_had(spec)
 
 
 def _not_to_be_had(spec: RunSpec) -> BadInput | None:
