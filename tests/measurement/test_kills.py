@@ -18,9 +18,10 @@ import pytest
 from test_measure_study import SLOW, begun, waited
 
 from material import command, study_of, training
-from twinlens.errors import BadInput
+from twinlens.errors import BadInput, Interrupted
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.study_folder import is_held
+from twinlens.measurement.worker_process import raise_for
 from twinlens.record.process import is_gone, this_process
 from twinlens.record.store import create_run, create_study, end_study, find_runs, is_ended, read_run, update_run
 from twinlens.spec.load import dump
@@ -64,6 +65,11 @@ def workers_of(out: Path) -> list[int]:
         if "twinlens.measurement.worker" in words and any(str(out) in word for word in words):
             found.append(process.pid)
     return found
+
+
+def measuring(out: Path) -> list[int]:
+    """The processes that say of themselves that they measure a run."""
+    return [json.loads(path.read_text())["pid"] for path in out.glob("*/*/run.json")]
 
 
 @pytest.mark.slow
@@ -212,3 +218,26 @@ def test_a_folder_that_is_held_is_refused_in_python_too(tmp_path: Path) -> None:
         assert measure_study(study, tmp_path, fresh=True).folder != folder
     finally:
         os.close(handle)
+
+
+@pytest.mark.parametrize("code", [130, -signal.SIGINT])
+def test_a_worker_that_is_interrupted_before_it_says_a_word_interrupts_the_study(code: int, tmp_path: Path) -> None:
+    run = create_run(tmp_path, study_of(training("fake")).runs()[0])
+    with pytest.raises(Interrupted, match="run it again to go on"):
+        raise_for(code, {}, run)
+    assert read_run(run).state == "interrupted"
+
+
+@pytest.mark.parametrize("asked", [SHORT, PAIRED], ids=["one by one", "by turns"])
+def test_the_same_command_goes_on_after_its_worker_alone_was_interrupted(asked: dict[str, Any], tmp_path: Path) -> None:
+    spec, out = tmp_path / "spec.toml", tmp_path / "runs"
+    spec.write_text(dump(study_of(training("fake", **asked))), encoding="utf-8")
+    process = started(spec, out)
+    waited(lambda: set(workers_of(out)) & set(measuring(out)))
+    os.kill(next(pid for pid in measuring(out) if pid in workers_of(out)), signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    again = started(spec, out)
+    again.communicate(timeout=60)
+    assert again.returncode == 0
+    assert len(list(out.glob("*/study.json"))) == 1, "no second study"

@@ -14,6 +14,7 @@ from twinlens.measurement.worker import PARENT
 from twinlens.record.store import end_run, read_run
 
 _GRACE_S = 15.0
+_INTERRUPTED = (130, -signal.SIGINT)
 
 
 def started(run: Path, *switches: str) -> subprocess.Popen[str]:
@@ -57,6 +58,9 @@ def raise_for(code: int, last: dict[str, Any], run: Path) -> None:
     if "error" in last:
         kinds: dict[int, type[TwinlensError]] = {2: BadInput, 130: Interrupted}
         raise kinds.get(last["exit"], ExecutorFailed)(last["error"], code=last["code"])
+    if code in _INTERRUPTED:  # before it could say a word, or before Python heard signals
+        say_interrupted(run)
+        raise Interrupted(gone_on(run.parent))
     how = f"was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"ended with code {code}"
     sentence = f"the worker {how}; its rows so far and its log are in {run}"
     if read_run(run).sections.state == "running":  # it had no time to say so itself
