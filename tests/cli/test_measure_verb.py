@@ -89,7 +89,7 @@ def test_measure_json_is_what_is_on_disk_with_the_words_of_its_findings(tmp_path
     for finding in [*printed["findings"], printed["verdict"]["reason"]]:
         words = Finding.from_json(finding)
         assert (finding.pop("text"), finding.pop("advice")) == (sentence_of(words), advice_of(words))
-    assert printed == stored
+    assert printed | {name: stored[name] for name in ("of", "seal")} == stored
     assert done.stderr == ""
 
 

@@ -61,8 +61,8 @@ def _lacking(spec: RunSpec) -> BadInput | None:
     """Raises BadInput for what ends a study: last of all that its runtime is not installed, else a wrong option of it
     would be named only after an installation."""
     if spec.protocol.not_installed == "refuse":
-        error = _not_to_be_had(spec)
-        refuse_not_installed(spec)
+        if (error := _not_to_be_had(spec)) is None:
+            refuse_not_installed(spec)
         return error
     try:
         refuse_not_installed(spec)
