@@ -10,6 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
+import transformers  # noqa: E402
+
 from material import inference, measured, quiet, spec_of, training  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch.infer import TorchServer  # noqa: E402
@@ -61,3 +63,39 @@ def test_a_type_that_transformers_does_not_know_either_is_refused_and_no_code_is
     with pytest.raises(BadInput, match="transformers cannot build") as caught:
         TorchServer().open(spec_of(inference(model=written(tmp_path, {"model_type": "qwen9", **more}))), quiet)
     assert caught.value.code == "TL202"
+
+
+HYBRID: dict[str, dict[str, Any]] = {
+    "mamba2": {"num_heads": 8, "head_dim": 8, "state_size": 8, "n_groups": 1},
+    "bamba": {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_state": 8, "attn_layer_indices": [1]},
+    "falcon_h1": {"mamba_n_heads": 4, "mamba_d_head": 16, "mamba_d_ssm": 64, "mamba_d_state": 8},
+    "lfm2": {"layer_types": ["conv", "full_attention"]},
+}
+SIZES: dict[str, Any] = {
+    "vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", HYBRID)
+@pytest.mark.parametrize("weights", ["folder", "random"])
+def test_a_recurrent_model_as_transformers_writes_it_is_refused_in_one_sentence(
+    tmp_path: Path, kind: str, weights: str
+) -> None:
+    known = transformers.AutoConfig.for_model(kind).to_dict()
+    sizes = {name: value for name, value in (SIZES | HYBRID[kind]).items() if name in known}
+    config = transformers.AutoConfig.for_model(kind, **sizes)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    model = str(tmp_path if weights == "folder" else tmp_path / "config.json")
+    with pytest.raises(BadInput, match="recurrent layers, whose state the embedded engine cannot move") as caught:
+        TorchServer().open(spec_of(inference(model=model, options=EAGER)), quiet)
+    assert (caught.value.code, "\n" in str(caught.value)) == ("TL202", False)
+
+
+def test_a_config_with_an_infinity_builds_the_model_that_transformers_would(tmp_path: Path) -> None:
+    config = transformers.AutoConfig.for_model("mamba2", **(HYBRID["mamba2"] | {"hidden_size": 32, "vocab_size": 96}))
+    config.save_pretrained(tmp_path)
+    assert '"__float__": "Infinity"' in (tmp_path / "config.json").read_text()
+    with torch.device("meta"):
+        bare = transformers.AutoModelForCausalLM.from_config(config)
+    assert parameter_count(any_model(str(tmp_path / "config.json"))) == sum(each.numel() for each in bare.parameters())

@@ -9,9 +9,7 @@ import torch
 from torch import nn
 
 from twinlens.errors import BadInput
-from twinlens.executors.torch.model.build import (
-    synchronize,
-)
+from twinlens.executors.torch.model.build import recurrent, synchronize
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -34,6 +32,8 @@ class Generation:
                 code="TL202",
             )
         self.cache: Any = StaticCache(config=config, max_cache_len=self._context)
+        if any(not hasattr(layer, "keys") or hasattr(layer, "recurrent_states") for layer in self.cache.layers):
+            raise recurrent(spec.workload.model)
         is_compiled = TorchOptions.of(spec.executor.options).is_compiled
         self._decode = compiled(model, device, spec) if is_compiled else model
         # Freezing for the compiled graph wants plain tensors; inference mode's are not.

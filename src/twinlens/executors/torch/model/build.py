@@ -3,6 +3,11 @@ from a model folder."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -39,6 +44,7 @@ def build_model(
 ) -> nn.Module:
     """The model in `dtype` on `device`. Weights: the folder's safetensors, or random ones that `seed` decides."""
     import transformers
+    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
     _refuse_what_only_theory_reads(ref)
@@ -48,10 +54,10 @@ def build_model(
     torch.manual_seed(seed)
     if ref.folder is None:
         try:
-            config = transformers.AutoConfig.for_model(**plain_config(ref))
+            config = _loaded_config(ref)
             with device, DrawnInFp32():
                 model = auto.from_config(config, dtype=dtype, trust_remote_code=False, **asked)
-        except (ValueError, TypeError, AttributeError, KeyError) as wrong:
+        except (ValueError, TypeError, AttributeError, KeyError, StrictDataclassError) as wrong:
             raise _without_this_attention(ref, attention, wrong) from None
         return model.to(device)
     try:
@@ -63,7 +69,7 @@ def build_model(
             trust_remote_code=False,
             **asked,
         )
-    except (OSError, ValueError, SafetensorError) as error:
+    except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
         if "attention implementation" in str(error):
             raise _without_this_attention(ref, attention, error) from None
         raise BadInput(
@@ -72,6 +78,15 @@ def build_model(
             code="TL201",
         ) from None
     return model.to(device)
+
+
+def _loaded_config(ref: Model) -> Any:
+    """The config as transformers reads it from a file: infinity is written `{"__float__": "Infinity"}` there."""
+    import transformers
+
+    with TemporaryDirectory() as folder:
+        Path(folder, "config.json").write_text(json.dumps(plain_config(ref)), encoding="utf-8")
+        return transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
 
 
 def _without_this_attention(ref: Model, attention: str, wrong: Exception) -> BadInput:
@@ -94,9 +109,16 @@ def _refuse_what_only_theory_reads(ref: Model) -> None:
     if not isinstance(ref.shape, DecoderShape):
         return
     if ref.shape.recurrent:
-        raise BadInput(
-            f"{ref.name} has recurrent layers, whose state the embedded engine cannot move; {elsewhere}", code="TL202"
-        )
+        raise recurrent(ref.name)
+
+
+def recurrent(name: str) -> BadInput:
+    """The refusal of a model that keeps a state which no position of the cache gives back."""
+    return BadInput(
+        f"{name} has recurrent layers, whose state the embedded engine cannot move; serve it instead "
+        '(executor.kind = "vllm")',
+        code="TL202",
+    )
 
 
 def parameter_count(ref: Model) -> int:
