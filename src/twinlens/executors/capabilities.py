@@ -93,7 +93,9 @@ class Capabilities:
     `unasked`: settings that it changes from how the stack's makers ship it although no spec asks for them; a run with
     any is not called stock.
     `takes_any_type`: it runs language models of types that theory does not know.
-    `packages`: it is installed here where one of these distributions is; empty: it needs none of its own.
+    `known_precisions`: of a server whose model folder decides: those it is known to make, or to load.
+    `packages`: it is installed here where one of these distributions is; empty: it needs none of its own. `beside`: the
+    environment of its own that `make` installs it in, beside this Python's.
     `install`: the command, or the way, to get them.
     `tried`: False where it was only tested on recorded output, since none ran at hand.
     """
@@ -119,7 +121,9 @@ class Capabilities:
     restarts_ranks: bool = False
     takes_any_type: bool = False
     unasked: tuple[str, ...] = ()
+    known_precisions: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
+    beside: str = ""
     install: str = ""
     tried: bool = True
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, distribution
+import sys
+from importlib.metadata import PackageNotFoundError, distribution, distributions
+from pathlib import Path
 
 from twinlens.errors import BadInput
+from twinlens.executors.capabilities import Capabilities
 from twinlens.executors.registry import capabilities, executor, launcher
 from twinlens.spec.study import RunSpec
 
@@ -12,6 +15,22 @@ from twinlens.spec.study import RunSpec
 def is_installed(packages: tuple[str, ...]) -> bool:
     """Whether this Python has one of some distributions; with none to look for, yes."""
     return not packages or any(map(_is_there, packages))
+
+
+def python_beside(can: Capabilities) -> str:
+    """The Python of the environment that `make` installs an executor in, where that has it; "" where there is none.
+
+    It is looked for in the working directory and beside this Python's own environment.
+    """
+    for folder in dict.fromkeys((Path(can.beside), Path(sys.prefix).parent / can.beside)) if can.beside else ():
+        found = distributions(path=[str(each) for each in folder.glob("lib/python3*/site-packages")])
+        if {_plain(each.name) for each in found} & {_plain(name) for name in can.packages}:
+            return str(folder / "bin" / "python")
+    return ""
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "-")
 
 
 def refuse_not_installed(spec: RunSpec) -> None:

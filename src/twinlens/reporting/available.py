@@ -59,7 +59,7 @@ def _executors(_: Path) -> list[Row]:
             {
                 "executor": name,
                 "lenses": ", ".join(loaded.lenses),
-                "precisions": ", ".join(can.precisions or ()) or "as its stack can",
+                "precisions": ", ".join(can.precisions or can.known_precisions) or "as its stack can",
                 "kind": "a server of its own" if loaded.launcher else _KIND_OF[can.runs],
                 "runs here": here,
                 "why": why,
@@ -72,9 +72,13 @@ _KIND_OF = {"here": "in this process", "elsewhere": "a server that is up", "reco
 
 
 def _runs_here(can: Capabilities) -> tuple[str, str]:
-    """Whether this Python can run it, and why not; a server may have a Python of its own."""
-    from twinlens.executors.installed import is_installed
+    """Whether this machine can run it, and why not, or in which Python. A recorded run is read, wherever it ran."""
+    from twinlens.executors.installed import is_installed, python_beside
 
+    if can.runs == "recorded":
+        return "yes", ""
+    if not is_installed(can.packages) and (python := python_beside(can)):
+        return "yes", f'with executor.options.python = "{python}"'
     if not can.tried:
         return "recorded output only", "nobody could run it where Twinlens was built"
     if not is_installed(can.packages):

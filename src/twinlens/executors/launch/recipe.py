@@ -93,6 +93,7 @@ class Recipe:
     `workload.task` that it serves. `quantised_here`: it loads what llm-compressor writes. `gpu_flags`: flags whose
     numbers, multiplied, are the GPUs that one server takes. `built_for`: the device
     of a package that has only one. `online`: precisions that it makes of a wide folder, with its word for each.
+    `casts`: those that are a mere cast. `beside`: the environment of its own that `make` installs it in.
     """
 
     kind: str
@@ -120,6 +121,13 @@ class Recipe:
     gpu_flags: tuple[str, ...] = ()
     online: Mapping[str, str] = field(default_factory=dict)
     built_for: Mapping[str, Literal["cpu", "cuda"]] = field(default_factory=dict)
+    casts: tuple[str, ...] = tuple(TORCH_NAMES)
+    beside: str = ""
+
+    @property
+    def precisions(self) -> tuple[str, ...]:
+        """Those it is known to serve, of a wide folder or of one that is quantised for it."""
+        return (*self.casts, *self.online, *(PLANS if self.quantised_here else ()))
 
 
 def torch_name(order: LaunchConfig, kind: str, online: Mapping[str, str] = NOTHING) -> str:

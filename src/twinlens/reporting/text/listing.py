@@ -85,8 +85,10 @@ def _executors(rows: Sequence[Row]) -> Parts:
         if row["runs here"] not in ("yes", "no"):
             mine["runs here"] = "recorded"
         parts.setdefault(_PLACES.get(row["kind"], "Unknown"), []).append(mine)
-    why: list[Row] = [{"executor": row["executor"], "why": _reason(row)} for row in rows if row["why"]]
-    return [*((title, mine) for title, mine in parts.items() if mine), *([("Why not here", why)] if why else [])]
+    for title, here in (("In a Python of its own", True), ("Why not here", False)):
+        said = [row for row in rows if row["why"] and (row["runs here"] == "yes") == here]
+        parts[title] = [{"executor": row["executor"], "how" if here else "why": _reason(row)} for row in said]
+    return [(title, mine) for title, mine in parts.items() if mine]
 
 
 _PLACES = {
@@ -98,7 +100,7 @@ _PLACES = {
 
 
 def _reason(row: Row) -> str:
-    return str(row["why"]) if row["runs here"] == "no" else f"{row['runs here']}: {row['why']}"
+    return str(row["why"]) if row["runs here"] in ("yes", "no") else f"{row['runs here']}: {row['why']}"
 
 
 def _runs(rows: Sequence[Row]) -> Parts:

