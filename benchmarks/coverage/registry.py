@@ -27,6 +27,8 @@ KINDS = (
     Kind("a share within a run", ("stats/serving/goodput.py:share",), "coverage.md", ("| share |",)),
     Kind("goodput", ("stats/serving/goodput.py:_came", "stats/serving/goodput.py:_good_rate"), "coverage-served.md",
          ("| goodput_per_s |", "| slo_attainment |")),
+    Kind("a quantile or a share of a run that ended when it was decided", (), "coverage-looks.md",
+         ("| looks, independent |", "| looks, a queue |")),
     Kind("a quantile over runs", ("stats/estimator/pooled.py:pooled_quantile",), "coverage-served.md",
          ("| ttft_s_p50 |", "| e2e_latency_s_p50 |", "| e2e_latency_s_p90 |")),
     Kind("means of runs", ("stats/estimator/repeats.py:_of_means",), "coverage.md", ("| runs |",)),

@@ -34,7 +34,12 @@ def _load(study: Study, workload: InferenceWorkload) -> str:
     of = f"{min(lasts):g} s" if len({*lasts}) == 1 else f"{min(lasts):g}–{max(lasts):g} s"
     each = f"{len(lasts)} run{'' if len(lasts) == 1 else 's'} of {of}"
     total = f"about {show(expected_s(study), 's')}"
-    return f"{_asked(workload)}; {_how_hard(study, workload)}; {each}, {total} in all"
+    said = f"{_asked(workload)}; {_how_hard(study, workload)}; {each}, {total} in all"
+    protocol = study.protocol
+    if protocol.most_s <= protocol.duration_s:
+        return said
+    until = "its SLO is decided" if workload.slo else f"p90 TTFT is known within {protocol.width:.0%}"
+    return f"{said}; each goes on until {until}, {protocol.most_s:g} s at most"
 
 
 def _asked(workload: InferenceWorkload) -> str:

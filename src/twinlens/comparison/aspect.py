@@ -75,6 +75,8 @@ _SPEC: dict[str, Rule] = {
     "protocol.telemetry_s": Rule("protocol", "C"),
     "protocol.ceilings": Rule("protocol", "C"),
     "protocol.hopeless_s": Rule("protocol", "C"),
+    "protocol.most_s": Rule("protocol", "C"),
+    "protocol.width": Rule("protocol", "C"),
     "protocol.guards": Rule("protocol", "C"),
 }
 _LETTERS: dict[str, Aspect] = {

@@ -15,7 +15,7 @@ from twinlens.spec.source.settings import apply_settings
 from twinlens.spec.study import Study
 
 _OPTIONS = "executor.options."
-_SHORTEST_S, _LONGEST_S = 60.0, 120.0
+_SHORTEST_S, _LONGEST_S, _MOST_S = 60.0, 120.0, 240.0
 
 
 def attach(url: str, spec: str | Path | None = None, settings: Sequence[str] = ()) -> Study:
@@ -23,7 +23,8 @@ def attach(url: str, spec: str | Path | None = None, settings: Sequence[str] = (
 
     `settings`: as of `--set`. An address without http:// or /v1, or with the path of an endpoint, will do; the key is
     that in OPENAI_API_KEY, where the server wants one, or in the variable that executor.options.api_key_env names. The
-    duration, where nobody gives it, is one in which the fastest rate has a p99, 120 s at most. Raises BadInput with one
+    duration, where nobody gives it, is one in which the fastest rate has a p99, 120 s at most; without a spec a run
+    goes on from there until its answer is decided, 240 s at most. Raises BadInput with one
     sentence where no server can be asked.
     """
     load = source_of(spec).data if spec is not None else usual_load()
@@ -39,6 +40,8 @@ def attach(url: str, spec: str | Path | None = None, settings: Sequence[str] = (
     study = parse(data, where=server.options["url"])
     if "duration_s" not in data["protocol"]:
         data["protocol"]["duration_s"] = _duration_s(study)
+        if spec is None:
+            data["protocol"].setdefault("most_s", _MOST_S)
     return parse(data, where=server.options["url"])
 
 

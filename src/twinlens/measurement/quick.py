@@ -27,6 +27,7 @@ def quick(study: Study) -> tuple[str, ...]:
     duration_s = min(protocol.duration_s, each_s)
     settings = [
         f"protocol.duration_s={duration_s:g}",
+        "protocol.most_s=0",
         "protocol.repeats=1",
         "protocol.retakes=0",
         "protocol.extend=0",

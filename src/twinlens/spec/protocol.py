@@ -56,6 +56,15 @@ class Protocol(Spec):
         "auto", description='How warm-up ends; "auto" is the only rule: when the level is first reached.'
     )
     duration_s: PositiveFloat = Field(60.0, description="How long rows are taken, warm-up included.")
+    most_s: NonNegativeFloat = Field(
+        0.0,
+        description="Under load, go on after `duration_s` until the SLO is decided or, without one, p90 TTFT is known "
+        "within `width`; so long at most. 0: `duration_s` and no longer.",
+    )
+    width: PositiveFloat = Field(
+        0.2,
+        description="How far either bound of p90 TTFT may lie from it where it ends a run with `most_s`.",
+    )
     min_rows: PositiveInt = Field(
         30,
         description="The least number of rows, waited for up to three durations and ten seconds.",

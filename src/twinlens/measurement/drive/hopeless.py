@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Protocol
 
 from twinlens.errors import ExecutorFailed
 from twinlens.record.request import Request
@@ -58,10 +59,16 @@ class Hope:
             raise ExecutorFailed(self.lost, code="TL306")
 
 
+class Ends(Protocol):
+    """Something that ends a schedule once `lost` says why."""
+
+    lost: str | None
+
+
 class WhileThereIsHope:
     """A schedule that is over once there is none: what is in flight ends, and nothing more is asked."""
 
-    def __init__(self, schedule: Schedule, hope: Hope) -> None:
+    def __init__(self, schedule: Schedule, hope: Ends) -> None:
         self._schedule, self._hope = schedule, hope
         self.is_settled = isinstance(schedule, Settled) and schedule.is_settled
 
@@ -78,7 +85,7 @@ class WhileThereIsHope:
 class SeesEndsWhileThereIsHope(WhileThereIsHope):
     """The same for a schedule that sees ends, method by method: `isinstance` looks past a `__getattr__`."""
 
-    def __init__(self, schedule: SeesEnds, hope: Hope) -> None:
+    def __init__(self, schedule: SeesEnds, hope: Ends) -> None:
         super().__init__(schedule, hope)
         self._sees_ends = schedule
 
@@ -92,7 +99,7 @@ class SeesEndsWhileThereIsHope(WhileThereIsHope):
         self._sees_ends.done_with_follower(request)
 
 
-def while_there_is_hope(schedule: Schedule, hope: Hope) -> Schedule:
+def while_there_is_hope(schedule: Schedule, hope: Ends) -> Schedule:
     """The schedule, over once `hope` is lost; it sees ends where the schedule does."""
     if isinstance(schedule, SeesEnds):
         return SeesEndsWhileThereIsHope(schedule, hope)

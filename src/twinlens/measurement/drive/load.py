@@ -24,6 +24,7 @@ from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import ClientHandle, await_ready, calibrated, jobs_for
 from twinlens.measurement.client.process import ClientProcess
 from twinlens.measurement.drive.hopeless import Hope, while_there_is_hope
+from twinlens.measurement.drive.look import Looks, looks_at
 from twinlens.measurement.drive.training import TellProgress
 from twinlens.record.arrow import RowWriter
 from twinlens.record.client import Calibration
@@ -50,9 +51,7 @@ def player(
     """
     hope = Hope(spec.protocol.hopeless_s, is_up)
     load = planned_load(spec)
-    if load.plan is not None:
-        with pa.ipc.new_file(str(folder / "schedule.arrow"), load.plan.to_table().schema) as file:
-            file.write_table(load.plan.to_table())
+    _keep_plan(load, folder)
     if load.unusable:
         update_run(folder, unusable_trace_rows=load.unusable)
     client = network_client_of(server)
@@ -70,7 +69,12 @@ def player(
     if count == 1 and calibration is not None:
         refuse_overload(spec, load.plan, calibration)
         update_run(folder, calibration=asdict(calibration))
-        yield partial(_recorded, server, client, load, spec, folder, {"clients_why": why} if why else {}, hope)
+        with looks_at(spec, say) as looks:
+            if looks.most_s > spec.protocol.duration_s:
+                load = planned_load(spec, looks.most_s)
+                _keep_plan(load, folder)
+            about = {"clients_why": why} if why else {}
+            yield partial(_recorded, server, client, load, spec, folder, about, hope, looks)
         return
     with interrupt_once(), _processes(jobs_for(spec, load.plan, client.endpoint(), count)) as (jobs, clients):
         yield _pool_player(client, spec, folder, jobs, clients, say, {"clients_why": why}, hope)
@@ -155,22 +159,40 @@ def _recorded(
     folder: Path,
     about: dict[str, Any],
     hope: Hope,
+    looks: Looks,
     rows: RowWriter,
     progress: TellProgress,
 ) -> None:
     try:
-        _alone(server, load, spec, hope, rows, progress)
+        _alone(server, load, spec, hope, rows, progress, looks)
     finally:
         update_run(folder, client=client.client().to_json() | about)
 
 
-def _alone(server: Server, load: Load, spec: RunSpec, hope: Hope, rows: RowWriter, progress: TellProgress) -> None:
-    seconds = spec.protocol.duration_s
+def _keep_plan(load: Load, folder: Path) -> None:
+    if load.plan is not None:
+        with pa.ipc.new_file(str(folder / "schedule.arrow"), load.plan.to_table().schema) as file:
+            file.write_table(load.plan.to_table())
+
+
+def _alone(
+    server: Server,
+    load: Load,
+    spec: RunSpec,
+    hope: Hope,
+    rows: RowWriter,
+    progress: TellProgress,
+    looks: Looks | None = None,
+) -> None:
+    seconds = spec.protocol.duration_s if looks is None else looks.most_s
+    schedule = load.schedule if looks is None else while_there_is_hope(load.schedule, looks)
 
     def take(request: Request) -> None:
         rows.add(request)
         hope.see(request.outcome, request.error, request.end_ns, request.loss)
         progress(min(1.0, request.end_ns / 1e9 / seconds), rows.count)
+        if looks is not None:
+            looks.see(request.end_ns, rows)
 
-    server.play(while_there_is_hope(load.schedule, hope), take)
+    server.play(while_there_is_hope(schedule, hope), take)
     hope.check()

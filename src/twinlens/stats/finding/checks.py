@@ -25,6 +25,7 @@ from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.metrics.quality import divergence, missed_target, target_nats
 from twinlens.stats.paired.empty_slots import empty_slots
 from twinlens.stats.serving.goodput import decided_by, slo_standing
+from twinlens.stats.serving.looks import level_of
 from twinlens.stats.serving.planned_hits import short_prefix
 from twinlens.stats.serving.window import SERVING_NEAR
 from twinlens.stats.steady.rule import SteadyRule
@@ -200,7 +201,10 @@ def slo(seen: Seen) -> Iterable[Finding]:
         "limit_s": workload.slo.limits()[name], "quantile": workload.slo.quantile, "share": worst.value,
         "low": worst.low, "high": worst.high, "requests": worst.n,
     }  # fmt: skip
-    ruling, evidence = slo_standing(dict(shares), workload.slo), {f"{name}_within": worst}
+    ruling, evidence = (
+        slo_standing(dict(shares), workload.slo, level_of(seen.run.spec.protocol)),
+        {f"{name}_within": worst},
+    )
     if ruling == "fail":
         yield Finding("slo-missed", "disqualifies", name, numbers, evidence)
     elif ruling == "inconclusive":

@@ -20,6 +20,7 @@ from twinlens.stats.serving.latency import Latency
 from twinlens.stats.serving.overlap import in_flight_when_due
 from twinlens.units import RATIO, REQUESTS_PER_S
 
+LEVEL = 0.95
 FLUID = 0.9  # an answer is fluid if it met nine deadlines in ten (Agrawal et al. 2024)
 _CHUNKS_AT_ONCE = 1 << 17
 _NEAR_S = 1e-6  # so close to a deadline, rounding decides, and it is the walk's
@@ -56,6 +57,7 @@ def goodput(
     begin_ns: int,
     end_ns: int,
     closed_rate: Estimate | None = None,
+    level: float = LEVEL,
 ) -> dict[str, Estimate]:
     """Good requests per second of the window, the share of requests that are good, and the share within each limit.
 
@@ -72,9 +74,7 @@ def goodput(
     good = np.logical_and.reduce(list(each.values()))
     waiting = queue(in_flight_when_due(intended_ns / 1e9, intended_ns / 1e9 + latency.e2e_s))
     limits = ", ".join(f"{name} ≤ {limit:g}" for name, limit in slo.limits().items())
-    attained = share(
-        good, f"requests within all limits ({limits}) / all requests of the window", times, in_flight=waiting
-    )
+    attained = share(good, f"requests within all limits ({limits}) / all requests of the window", times, level, waiting)
     return (
         {
             "goodput_per_s": _good_rate(attained, _came(intended_ns, begin_ns, end_ns), closed_rate),
@@ -85,7 +85,8 @@ def goodput(
                 kept,
                 f"requests with {name} ≤ {slo.limits()[name]:g} / all requests of the window",
                 {name: times[name]},
-                in_flight=waiting,
+                level,
+                waiting,
             )
             for name, kept in each.items()
         }
@@ -132,7 +133,15 @@ def share(
         return Estimate(value, RATIO, f"{method}, {counted}", "measured", n=int(independent), no_interval=why_not)
     low, high = binomial_bounds(value, independent, level)
     named = f"{method}, exact binomial interval, {counted}"
-    return Estimate(value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent))
+    exact = Estimate(value, RATIO, named, "measured", min(low, value), max(high, value), level, n=int(independent))
+    return of_looks(exact)
+
+
+def of_looks(asked: Estimate) -> Estimate:
+    """An interval that a look asks at a higher level holds at `LEVEL` whichever look ended the run, and is shown so."""
+    if asked.level is None or asked.level <= LEVEL:
+        return asked
+    return replace(asked, level=LEVEL, method=f"{asked.method}, each look at {asked.level:.4g}")
 
 
 def slo_standing(metrics: Mapping[str, Estimate], slo: Slo, level: float = 0.95) -> Standing:

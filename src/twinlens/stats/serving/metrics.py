@@ -19,7 +19,7 @@ from twinlens.stats.estimator.censored import Censored, censored_quantile
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.scaled import inverse, scaled
 from twinlens.stats.serving.flow import amount_in, edges_of, flow
-from twinlens.stats.serving.goodput import fluidity, goodput, share
+from twinlens.stats.serving.goodput import LEVEL, fluidity, goodput, of_looks, share
 from twinlens.stats.serving.latency import Latency, chunking, decoding, gaps_s, latency
 from twinlens.stats.serving.one_answer import item_rates, no_tokens
 from twinlens.stats.serving.overlap import Overlap, overlap
@@ -39,24 +39,26 @@ def serving_metrics(
     slo: Slo | None,
     devices: int | None = None,
     task: Task = Generate(),
+    level: float = LEVEL,
 ) -> dict[str, Estimate]:
-    """All metrics of a served run. `devices`: accelerators that served it, None where that is not known."""
+    """All metrics of a served run. `devices`: accelerators that served it, None where that is not known. `level`: that
+    each look at latencies and shares asks, so that those of all looks hold together in 95 % of runs."""
     if window is None:
         return {}
     rows = window.rows
     times, shared = latency(requests, rows), overlap(requests, window)
     metrics = _rates(requests, window, shared)
     closed_rate = metrics["requests_per_s"] if window.loop == "closed" else None
-    good = goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns, closed_rate)
+    good = goodput(times, slo, requests.intended_ns[rows], window.begin_ns, window.end_ns, closed_rate, level)
     if not isinstance(task, Generate):
-        plain = _latencies(times, shared, tokens=False) | _lags(times)
+        plain = _latencies(times, shared, tokens=False, level=level) | _lags(times)
         return metrics | plain | item_rates(requests, window, task) | no_tokens() | good
     if not requests.output_tokens.any():  # images: nothing to stream
-        return metrics | _latencies(times, shared, tokens=False) | _lags(times)
+        return metrics | _latencies(times, shared, tokens=False, level=level) | _lags(times)
     return (
         metrics
         | _token_rates(requests, window, devices)
-        | _latencies(times, shared, tokens=True)
+        | _latencies(times, shared, tokens=True, level=level)
         | _after_reasoning(requests, rows, times, shared)
         | _gaps(requests, rows, shared, times.why_unstreamed)
         | _lags(times)
@@ -65,19 +67,19 @@ def serving_metrics(
     )
 
 
-def _latencies(times: Latency, shared: Overlap, *, tokens: bool) -> dict[str, Estimate]:
+def _latencies(times: Latency, shared: Overlap, *, tokens: bool, level: float) -> dict[str, Estimate]:
     e2e = {"e2e_latency_s": times.e2e_s, "e2e_from_send_s": times.e2e_from_send_s}
-    metrics = _each(e2e, shared)
+    metrics = _each(e2e, shared, level)
     if not tokens:
         return metrics
     many = ~np.isnan(times.tpot_s)
-    metrics |= _each({"ttft_s": times.ttft_s, "ttft_from_send_s": times.ttft_from_send_s}, shared)
+    metrics |= _each({"ttft_s": times.ttft_s, "ttft_from_send_s": times.ttft_from_send_s}, shared, level)
     if times.why_unstreamed:
         return metrics | _absent("tpot_s", _ALL, times.why_unstreamed)
     if not times.ok[many].any():
         return metrics | _absent("tpot_s", _ALL, "no answer has more than one token")
     of_many = replace(shared, waiting=shared.waiting and shared.waiting.of(many))
-    metrics |= _each({"tpot_s": times.tpot_s[many]}, of_many)
+    metrics |= _each({"tpot_s": times.tpot_s[many]}, of_many, level)
     return metrics | {
         "tokens_per_s_per_request": inverse(metrics["tpot_s_p50"], 1.0, TOKENS_PER_S, "1 / median TPOT"),
         "slow_tokens_per_s_per_request": inverse(metrics["tpot_s_p90"], 1.0, TOKENS_PER_S, "1 / p90 TPOT"),
@@ -235,16 +237,19 @@ def _offered(intended_ns: np.ndarray, window: Window) -> Estimate:
     return Estimate(rate, REQUESTS_PER_S, method, "measured", n=intended_ns.size, no_interval=why_not)
 
 
-def _each(times: Mapping[str, np.ndarray], shared: Overlap) -> dict[str, Estimate]:
+def _each(times: Mapping[str, np.ndarray], shared: Overlap, level: float) -> dict[str, Estimate]:
     found: dict[str, Estimate] = {}
     for name, values in times.items():
         whole = Censored(values, shared.together, shared.waiting)
-        found |= {f"{name}_{q}": _quantile(whole, q, shared) for q in _ALL}
+        found |= {f"{name}_{q}": _quantile(whole, q, shared, level=level) for q in _ALL}
     return found
 
 
-def _quantile(values: Censored, q: str, shared: Overlap = Overlap(), what: str = "requests") -> Estimate:
-    return censored_quantile(values, _QUANTILES[q], unit=SECONDS, what=what, why_not=shared.why_not)
+def _quantile(
+    values: Censored, q: str, shared: Overlap = Overlap(), what: str = "requests", level: float = LEVEL
+) -> Estimate:
+    found = censored_quantile(values, _QUANTILES[q], unit=SECONDS, what=what, why_not=shared.why_not, level=level)
+    return of_looks(found)
 
 
 def _absent(name: str, wanted: tuple[str, ...], reason: str) -> dict[str, Estimate]:

@@ -11,6 +11,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
+from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.task import items_per_request
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.client.observed import observe
@@ -19,6 +20,7 @@ from twinlens.stats.metrics.fidelity import fidelity
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.peers.variants import variants
 from twinlens.stats.server.metrics import ServerFigures, server_figures
+from twinlens.stats.serving.looks import level_of
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.overlap import overlap
 from twinlens.stats.serving.planned_hits import planned_hits
@@ -67,7 +69,8 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
     requests, loop = run.requests.own_time(), _LOOPS[workload.arrival.kind]
     window = find_window(requests, loop, rule)
     metrics = dict(memory(run.facts.memory)) if run.facts else {}
-    metrics |= serving_metrics(requests, window, workload.slo, _devices(run.facts), workload.task)
+    level = level_of(run.spec.protocol)
+    metrics |= serving_metrics(requests, window, workload.slo, _devices(run.facts), workload.task, level)
     metrics |= fidelity(run.facts.fidelity, run.facts.compared) if run.facts else {}
     metrics |= planned_hits(run)
     metrics |= waits(requests, window.rows, run.spec.point, overlap(requests, window)) if window else {}
@@ -85,6 +88,15 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
     }
     verdict = _verdict(_on_clock(window, run.requests), client)
     return ServedSummary(metrics, verdict, work, client, told.notes if told else ())
+
+
+def look(requests: Requests, spec: RunSpec) -> tuple[Window | None, dict[str, Estimate]]:
+    """The window and the metrics of a run under load while it goes on, by the rules of its summary."""
+    workload = spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    rule = SteadyRule(min_seconds=spec.protocol.steady_s)
+    window = find_window(requests, _LOOPS[workload.arrival.kind], rule)
+    return window, serving_metrics(requests, window, workload.slo, None, workload.task, level_of(spec.protocol))
 
 
 def peers(run: Run) -> dict[str, Estimate]:
