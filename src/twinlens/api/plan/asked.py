@@ -84,10 +84,19 @@ def device_of(word: str, catalogue: Catalogue) -> tuple[Device, Notes]:
     if word.lower() not in names and plain in DEVICES:
         device = catalogue.device(DEVICES[plain])
         return device, (assumed("device", device.name, said=word), *unverified(device))
+    same = next((each for each in names if _letters(each) == _letters(word)), None)
+    if word.lower() not in names and same is not None:
+        device = catalogue.device(same)
+        return device, (assumed("device", device.name, said=word), *unverified(device))
     if word.lower() not in names:
         raise BadInput(f"no device {short(word)!r} here; {nearest(plain, [*names, *DEVICES])}", code="TL204")
     device = catalogue.device(word.lower())
     return device, unverified(device)
+
+
+def _letters(name: str) -> str:
+    """Letters and digits of a name: "RTX4090", "RTX 4090" and "rtx-4090" are one."""
+    return "".join(each for each in name.lower() if each.isalnum())
 
 
 def unverified(device: Device) -> Notes:

@@ -11,7 +11,7 @@ from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.chart.plan_bars import plan_bars
 from twinlens.reporting.display import clean
 from twinlens.reporting.html.plan_page import PlanPage, PlanTable
-from twinlens.reporting.screen.plan_choose import asked_words, cells, doubled, models
+from twinlens.reporting.screen.plan_choose import asked_words, cells, doubled, doubtful, models, sold_words
 from twinlens.reporting.wording.finding import clause_of
 
 _DRAWN = 12
@@ -31,6 +31,8 @@ def choose_page(answer: Choice, notes: Sequence[Finding] = ()) -> PlanPage:
         tuple(tables),
         (
             *(f"models, {each}" for each in models(answer)),
+            *(f"unverified, {each}" for each in doubtful(notes)),
+            *(f"sold, {each}" for each in sold_words(answer)),
             f"twice as much of one resource: {'; '.join(doubled(answer))}",
             *(f"fast link, {clause_of(each)}" for each in answer.links),
             *(f"data-centre card, {clause_of(each)}" for each in answer.cards),
@@ -62,7 +64,7 @@ def _name(each: Candidate) -> str:
 
 def _tables(ranking: Ranking) -> tuple[PlanTable, ...]:
     time = "time per token" if ranking.lens == "inference" else "step"
-    heads = ("system", "format", "tokens/s each", "place", time, "twice gives")
+    heads = ("system", "format", "tokens/s each", "rank", time, "2 × of …")
     rows = tuple(tuple(cells(each, ranking.lens)) for each in ranking.candidates)
     found: tuple[PlanTable, ...] = (
         PlanTable(f"{ranking.lens.capitalize()}: the smallest system of each device and format.", heads, rows),

@@ -23,6 +23,8 @@ from twinlens.units import digits
 
 _FIRST = 3
 _BESIDE = 2
+_UNITS = {8: "boards", 72: "racks"}
+"""How modules are sold, by the devices that their link joins."""
 """More models than these are counted on the first screen, and named with --all."""
 _TIMES = {"inference": ("tpot", "per token"), "training": ("training-step", "step")}
 
@@ -47,7 +49,7 @@ def _lines(answer: Choice, notes: Sequence[Finding], full: bool, width: int) -> 
     if full:
         yield from _row("cards    ", [clause_of(each) for each in answer.cards])
     cluster = answer.cluster if full else answer.cluster[-1:]
-    yield from _row("cluster  ", [clause_of(each) for each in cluster])
+    yield from _row("cluster  ", [*(clause_of(each) for each in cluster), *sold_words(answer)])
     if full:
         for ranking in answer.rankings:
             yield hanging("", f"Not for {ranking.lens}:", "bold")
@@ -56,8 +58,26 @@ def _lines(answer: Choice, notes: Sequence[Finding], full: bool, width: int) -> 
                 yield hanging("  ", f"{named} {clause_of(each.reason)}", "dim")
         yield from _row("assumed  ", [clause_of(each) for each in notes])
     else:
+        yield from _row("doubtful ", doubtful(notes))
         yield from _row("left out ", [_left_out(answer.rankings)])
         yield hanging("", f"--all: every candidate, every reason, cards, {len(notes)} assumptions.", "dim")
+
+
+def doubtful(notes: Sequence[Finding]) -> list[str]:
+    """What of the first devices stands in the catalogue without a datasheet."""
+    return [clause_of(each) for each in notes if each.subject == "device-unverified"]
+
+
+def sold_words(answer: Choice) -> list[str]:
+    """Of the first of each lens the boards or racks that must be bought, where it uses a part of one."""
+    told = {}
+    for ranking in answer.rankings:
+        best = ranking.candidates[0]
+        unit = int(best.links.get("domain", 1))
+        if unit in _UNITS and best.devices % unit:
+            whole = -(-best.devices // unit) * unit
+            told[best.device] = f"{best.device} sold in {_UNITS[unit]} of {unit}, {best.devices} of {whole} used"
+    return list(told.values())
 
 
 def _row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
@@ -112,7 +132,7 @@ def _table(ranking: Ranking, full: bool) -> FittedTable:
     head = _TIMES[ranking.lens][1]
     shown = ranking.candidates if full else ranking.candidates[:_FIRST]
     rows = tuple(tuple(Text(cell) for cell in cells(each, ranking.lens)) for each in shown)
-    heads = (ranking.lens.capitalize(), "", "tokens/s each", "place", head, "twice gives")
+    heads = (ranking.lens.capitalize(), "", "tokens/s each", "rank", head, "2 × of …")
     return FittedTable(heads, ("left", "left", "right", "right", "right", "left"), rows, gap=1)
 
 

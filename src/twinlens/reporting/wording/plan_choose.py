@@ -52,7 +52,7 @@ def _systems(count: Any, device: Any) -> str:
 def _branch(finding: Finding) -> str:
     n = finding.numbers
     of = f" for {clean(str(n['model']), 60)}" if "model" in n else ""
-    text = f"branch {n['number']} of 5, {_BRANCHES[finding.subject]}{of}: "
+    text = f"{_BRANCHES[finding.subject]}{of}: "
     system = _systems(n["devices"], n["device"]) if "device" in n else ""
     held = f", {_share(n['memory_share'])} of its memory in {n['precision']}" if "memory_share" in n else ""
     if n["feasible"]:
