@@ -134,10 +134,10 @@ def _mlperf(folder: Path) -> Iterator[Case]:
 
 def _witnesses(folder: Path) -> Iterator[Case]:
     """Runs with the largest microbatch that fit, all with a fused cross-entropy: what `plan fit` tells, over what is
-    usable; and of twice that microbatch, which did not fit where the global batch would have allowed it."""
-    for row in _rows(folder, "llm_foundry_mpt_train.csv"):
-        if row["metric"] != "mfu":
-            continue
+    usable; and of twice that microbatch, which did not fit where the global batch would have allowed it, and no run
+    alike but longer had room for as many tokens."""
+    rows = [row for row in _rows(folder, "llm_foundry_mpt_train.csv") if row["metric"] == "mfu"]
+    for row in rows:
         if "offload=True" in row["parallelism"]:
             why = "offloading to the host is not planned"
             yield Case("llm-foundry", row["model"], FITTED, None, reason=why)
@@ -150,10 +150,22 @@ def _witnesses(folder: Path) -> Iterator[Case]:
         )  # fmt: skip
         board, ways = load_device(row["hardware"].lower()), Ways(zero=2 if "GRAD_OP" in row["parallelism"] else 3)
         for what, asked in ((FITTED, plan), (TWICE, replace(plan, batch=2 * batch))):
-            if what == FITTED or whole >= 2 * batch * devices:
+            if what == FITTED or (whole >= 2 * batch * devices and not _had_room(rows, row, asked.batch)):
                 found = placed(asked, board, devices, ways)
                 error = found.needed.number / found.usable.number - 1
                 yield Case("llm-foundry", row["model"], what, error, "what is usable")
+
+
+def _had_room(rows: list[Row], row: Row, batch: int) -> bool:
+    """Whether a run of the same model, boards and layout, of sequences as long or longer, fitted with these tokens."""
+    alike = ("model", "hardware", "n_gpus", "parallelism")
+    length = int(row["input_len"])
+    return any(
+        int(other["input_len"]) >= length
+        and int(other["input_len"]) * int(other["batch_or_concurrency"].split()[1][3:]) >= length * batch
+        for other in rows
+        if all(other[name] == row[name] for name in alike)
+    )
 
 
 def gpt(hidden: int, heads: int, layers: int, vocab: int) -> DecoderShape:

@@ -55,11 +55,12 @@ def test_what_was_trained_with_the_largest_batch_that_fit_is_told_to_fit() -> No
 
 
 def test_twice_the_largest_batch_that_fit_is_told_not_to_fit_in_most_runs() -> None:
-    """What is told to fit and did not is what an allocator's fragments and unsharded gradients take besides."""
+    """With the whole gradients of a layer and the table 12 of 71 are told to fit, without them 17 of 72. The farthest,
+    760M on 32,768 tokens with recompute, would leave a third free: perhaps nobody tried."""
     shares = [case.error for case in CASES if case.what == TWICE and case.error is not None]
     wrong = [error for error in shares if error <= 0]
     assert len(shares) >= 60
-    assert len(wrong) <= 0.25 * len(shares)
+    assert len(wrong) <= 12
 
 
 def test_the_published_table_is_what_the_rows_give() -> None:

@@ -46,7 +46,9 @@ class ShardedMemory:
     master_bytes: Number
     optimizer_bytes: Number
     gathered_bytes: Number
-    """Two layers' whole weights, which stage 3 gathers: the one at work and the next."""
+    """Whole weights that stage 3 gathers: two layers, the one at work and the next, and the larger of table and head,
+    which stays through the step. Whole gradients that stages 2 and 3 hold until they are reduced: of the layer at work
+    and of that end."""
     activations_bytes: Number
     logits_bytes: Number
 
@@ -65,12 +67,18 @@ def device_parameters(shape: DecoderShape, split: Split) -> tuple[Number, Number
     experts = 0
     if shape.experts:
         experts = shape.expert_layers * shape.experts.count * expert_weights(shape)
-    head = 0 if shape.tied_embeddings else counted.head
-    layers = counted.total - experts - counted.embedding - head
-    ends = choose(split.pipeline > 1, max(counted.embedding, counted.head), counted.embedding + head)
+    layers = counted.total - experts - counted.embedding - (0 if shape.tied_embeddings else counted.head)
+    ends = _end_parameters(shape, split)
     stage = rounded_up(shape.layers, split.pipeline) / split.pipeline / shape.layers  # stages may differ by a layer
     dense = (layers * stage + ends) / split.tensor
     return dense, experts * stage / (split.tensor * split.expert)
+
+
+def _end_parameters(shape: DecoderShape, split: Split) -> Number:
+    """Table and head; of a pipeline's ends, the larger."""
+    counted = parameters(shape)
+    both = counted.embedding + (0 if shape.tied_embeddings else counted.head)
+    return choose(split.pipeline > 1, max(counted.embedding, counted.head), both)
 
 
 def sharded_memory(
@@ -97,7 +105,10 @@ def sharded_memory(
 
     working = layout.cast or layout.weights
     layers = rounded_up(shape.layers, split.pipeline) / split.pipeline  # of the fullest stage
-    layer = (dense + experts) / layers  # of experts only those that it holds
+    counted = parameters(shape)
+    layer = (dense + experts - _end_parameters(shape, split) / split.tensor) / layers  # of experts only its own
+    end = max(counted.embedding, counted.head) / split.tensor
+    reduced = choose(ranks > 1, layer + end, 0.0) if split.zero >= 2 and layout.gradients else 0.0
     # The first stage of a pipeline keeps as many microbatches as it has stages; the last keeps one, and the scores.
     kept = activation_bytes(shape, microbatch, seq_len, checkpointing, attention, layout.activations)
     kept = kept * layers / shape.layers / (split.tensor * split.context)
@@ -109,7 +120,7 @@ def sharded_memory(
         gradients_bytes=divided(2, layout.gradients),
         master_bytes=divided(1, layout.master),
         optimizer_bytes=divided(1, layout.optimizer),
-        gathered_bytes=2 * layer * working if split.zero == 3 else 0.0,
+        gathered_bytes=working * ((2 * layer + end if split.zero == 3 else 0.0) + reduced),
         activations_bytes=choose(ends_first, in_flight * kept, kept),
         logits_bytes=choose(ends_first, 0.0, scores),
     )
