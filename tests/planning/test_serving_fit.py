@@ -112,8 +112,8 @@ def test_each_model_beside_another_is_checked() -> None:
         tl.plan.fit("8B", beside="qwen3-8b", train="full", device="H100")
 
 
-def test_the_image_tower_of_a_model_that_sees_is_among_its_weights(tmp_path: Path) -> None:
-    """Qwen2.5-VL-7B: 676.6 M parameters of encoder and projector in 16 bits, 1.353 GB, which were left out."""
+def seeing(folder: Path) -> tuple[Path, Path]:
+    """Configs of Qwen2.5-VL-7B without and with its image tower."""
     text = {
         "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28,
         "num_attention_heads": 28, "num_key_value_heads": 4, "max_position_embeddings": 128000,
@@ -123,11 +123,18 @@ def test_the_image_tower_of_a_model_that_sees_is_among_its_weights(tmp_path: Pat
         "patch_size": 14, "spatial_merge_size": 2, "temporal_patch_size": 2, "window_size": 112,
         "fullatt_block_indexes": [7, 15, 23, 31],
     }  # fmt: skip
-    blind, whole, unread = tmp_path / "blind.json", tmp_path / "sees.json", tmp_path / "unread.json"
+    blind, whole = folder / "blind.json", folder / "sees.json"
     config = {"model_type": "qwen2_5_vl", "tie_word_embeddings": False, **text}
     blind.write_text(json.dumps(config))
     whole.write_text(json.dumps(config | {"vision_config": sees}))
-    unread.write_text(json.dumps(config | {"vision_config": {"depth": 32}}))
+    return blind, whole
+
+
+def test_the_image_tower_of_a_model_that_sees_is_among_its_weights(tmp_path: Path) -> None:
+    """Qwen2.5-VL-7B: 676.6 M parameters of encoder and projector in 16 bits, 1.353 GB, which were left out."""
+    blind, whole = seeing(tmp_path)
+    unread = tmp_path / "unread.json"
+    unread.write_text(json.dumps(json.loads(blind.read_text()) | {"vision_config": {"depth": 32}}))
     found = [tl.plan.fit(str(file), device="H100") for file in (blind, whole, unread)]
     weights = [next(float(part.value or 0) for part in each.answer.asked.parts if part.name == "weights")
                for each in found if each.answer.asked]  # fmt: skip
@@ -135,6 +142,16 @@ def test_the_image_tower_of_a_model_that_sees_is_among_its_weights(tmp_path: Pat
     assert weights[2] == weights[0]
     assert "tower-unknown" in [note.subject for note in found[2].answer.assumptions()]
     assert "the image tower of qwen2_5_vl takes no memory" in " ".join(str(found[2]).split())
+
+
+def test_the_image_tower_is_trained_with_the_rest_or_stays_frozen_in_16_bits(tmp_path: Path) -> None:
+    """676.6 M parameters: 16 bytes of state each in full training, 2 beside adapters; no images in the batches."""
+    blind, whole = seeing(tmp_path)
+    for way, each in (("full", 16.0), ("lora", 2.0)):
+        found = [tl.plan.fit(str(file), device="B300", context="4K", train=way) for file in (blind, whole)]
+        sums = [sum(float(part.value or 0) for part in one.answer.asked.parts) for one in found if one.answer.asked]
+        assert sums[1] - sums[0] == pytest.approx(each * 676.6e6, rel=1e-4)
+    assert "hold no images" in " ".join(str(found[1]).split())
 
 
 def test_mistral_7b_is_the_one_that_people_mean() -> None:

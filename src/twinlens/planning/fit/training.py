@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from twinlens.planning.figure import Figure, Input, absent
+from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.planning.fit.measured import Measured, corrected
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
@@ -78,7 +78,7 @@ def training_bytes(plan: Training, split: Split) -> dict[str, Number]:
     frozen = None if plan.method == "full" else Layout(plan.subject.weight_bits(FROZEN[plan.method]) / 8, 0, 0, 0)
     layout = frozen or plan.bytes_per_parameter
     found = sharded_memory(shape, layout, split, plan.batch, plan.context, plan.recompute)
-    state: dict[str, Number] = {"weights": found.weights_bytes}
+    state: dict[str, Number] = {"weights": found.weights_bytes, "tower": plan.subject.tower * _tower_each(plan, split)}
     if frozen is None:
         state |= {"gradients": found.gradients_bytes, "master": found.master_bytes, "optimizer": found.optimizer_bytes}
     else:
@@ -94,6 +94,15 @@ def training_bytes(plan: Training, split: Split) -> dict[str, Number]:
     }
 
 
+def _tower_each(plan: Training, split: Split) -> Number:
+    """Bytes of one parameter of an image tower on its device: trained with the rest in full training, else frozen in
+    16 bits; data parallelism alone divides it."""
+    layout = plan.bytes_per_parameter if plan.method == "full" else Layout(2.0, 0, 0, 0)
+    ranks = split.data * split.context
+    state = ((layout.weights, 3), (layout.gradients, 2), (layout.master + layout.optimizer, 1))
+    return layout.cast + sum(each / (ranks if split.zero >= stage else 1) for each, stage in state)
+
+
 def over(split: Split) -> Number:
     """Devices among which what is kept per parameter is divided, experts aside."""
     return split.tensor * split.pipeline * (split.data * split.context if split.zero == 3 else 1)
@@ -107,7 +116,8 @@ def training_parts(plan: Training, split: Split) -> tuple[Figure, ...]:
         return (*_of_size(plan, split), Figure("runtime", own, "bytes", source=_RUNTIME))
     found = training_bytes(plan, split)
     shown = _full(plan, shape, split, found) if plan.method == "full" else _adapters(plan, shape, split, found)
-    figures = (*shown, *_at_work(plan, shape, found), Figure("runtime", found["runtime"], "bytes", source=_RUNTIME))
+    runtime = Figure("runtime", found["runtime"], "bytes", source=_RUNTIME)
+    figures = (*shown, *_tower(plan, found), *_at_work(plan, shape, found), runtime)
     return corrected((each for each in figures if each.value), plan.like)
 
 
@@ -129,13 +139,28 @@ def _full(plan: Training, shape: DecoderShape, split: Split, found: Mapping[str,
         yield Figure(name, found[name], "bytes", formula, inputs[:2] if shape.experts else inputs, assumptions=notes)
 
 
+def _tower(plan: Training, found: Mapping[str, Number]) -> tuple[Figure, ...]:
+    """State of an image tower; a plan says no number of images, so that their activations are not counted."""
+    if not plan.subject.tower:
+        return ()
+    count = Input("tower-params", plan.subject.tower, "parameters", "the model's config")
+    unseen = assumed("tower-activations", plan.subject.name)
+    return (Figure("tower", found["tower"], "bytes", "", (count,), assumptions=(unseen,)),)
+
+
 def _at_work(plan: Training, shape: DecoderShape, found: Mapping[str, Number]) -> tuple[Figure, ...]:
     """Layers that are gathered, activations, and scores at the loss."""
     sizes = (Input("batch", plan.batch, "sequences"), Input("context", plan.context, "tokens"),
              Input("recompute", plan.recompute, "", "asked"))  # fmt: skip
     scores = (Input("vocab", shape.vocab, "entries", "the model's config"), Input("loss", plan.loss, "", "asked"))
     return (
-        Figure("gathered", found["gathered"], "bytes", source="two layers, which ZeRO 3 gathers"),
+        Figure(
+            "gathered",
+            found["gathered"],
+            "bytes",
+            source="two layers, and the larger of table and head, gathered by ZeRO 3; and "
+            "the whole gradients of one layer and of that end before ZeRO 2 or 3 divides them",
+        ),
         Figure("activations", found["activations"], "bytes", "", sizes, source="theory/activation.py"),
         Figure("scores", found["scores"], "bytes", "", (*sizes[:2], *scores), source="theory/activation.py"),
     )
