@@ -18,7 +18,7 @@ from twinlens.executors.torch.model.build import build_model
 from twinlens.spec.model.config import READERS, shape_from_config
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.attention import kv_elements
+from twinlens.theory.attention import held_elements
 from twinlens.theory.flop import forward_flop
 from twinlens.theory.parameter import parameters
 
@@ -42,9 +42,30 @@ EXTRA: dict[str, dict[str, Any]] = {
     "gpt2": {"n_inner": 48},
     "bamba": {"mamba_n_heads": 4, "mamba_d_state": 8, "attn_layer_indices": [1]},
     "jamba": {"mamba_d_state": 4},
+    "gemma4_text": {
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+        "num_kv_shared_layers": 2,
+        "global_head_dim": 24,
+        "attention_k_eq_v": True,
+        "num_global_key_value_heads": 1,
+        "hidden_size_per_layer_input": 8,
+        "vocab_size_per_layer_input": 96,
+        "use_double_wide_mlp": True,
+        "enable_moe_block": True,
+        "top_k_experts": 2,
+    },
+    "nemotron_h": {
+        "layers_block_type": ["linear_attention", "moe", "full_attention", "mlp", "moe"],
+        "moe_latent_size": 20,
+        "moe_shared_expert_intermediate_size": 40,
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 8,
+        "n_groups": 2,
+        "ssm_state_size": 8,
+    },
     "helium": {"head_dim": 8},
 }
-TEXT_PARTS = ("gemma3", "llama4", "mllama", "qwen3_5", "qwen3_5_moe")
+TEXT_PARTS = ("gemma3", "gemma4", "llama4", "mllama", "qwen3_5", "qwen3_5_moe")
 """Types whose config holds a text part of a type of its own, which is in the table."""
 COMPUTED_TWICE = {"llama4_text": "transformers multiplies every token with every expert"}
 _CACHED = ("keys", "values", "indexer_keys")
@@ -91,8 +112,9 @@ def row(kind: str) -> Row:
     with torch.inference_mode():
         flop = counted_flop(lambda: out.update(last=runs(input_ids=ids, use_cache=True)))
     layers = out["last"].past_key_values.layers
-    held = sum(getattr(layer, name).numel() for layer in layers for name in _CACHED if hasattr(layer, name))
-    cached = shape.attention_layers * TOKENS * kv_elements(shape)
+    tensors = (getattr(layer, name, None) for layer in layers for name in _CACHED)  # a layer may keep none of its own
+    held = sum(tensor.numel() for tensor in tensors if tensor is not None)
+    cached = float(held_elements(shape, TOKENS))
     return Row(kind, shape, count, flop / float(forward_flop(shape, TOKENS, 0, "palm-full")), held / cached)
 
 
@@ -141,6 +163,8 @@ def _attention(shape: DecoderShape) -> str:
     if shape.windowed_layers:
         parts.append(f"{shape.window_kind} in {shape.windowed_layers} of {shape.attention_layers}")
     parts += ["normed queries and keys"] if shape.qk_norm else []
+    if shared := shape.shared_kv_full + shape.shared_kv_windowed:
+        parts.append(f"shared keys and values in {shared}")
     parts += ["sinks"] if shape.sinks else []
     if shape.recurrent:
         parts.append(f"{shape.recurrent.kind} in {shape.recurrent.layers} of {shape.layers}")
@@ -152,7 +176,7 @@ def _mlp(shape: DecoderShape) -> str:
     if not shape.experts:
         return gated
     shared = ", shared" if shape.experts.shared else ""
-    dense = f", dense in {shape.layers - shape.expert_layers}" if shape.expert_layers < shape.layers else ""
+    dense = f", dense in {shape.dense_layers}" if shape.dense_layers else ""
     return f"experts{shared}{dense}"
 
 

@@ -22,6 +22,18 @@ SIZES = {
 GEMMA = {**SIZES, "model_type": "gemma", "head_dim": 32}
 GEMMA3 = {**SIZES, "model_type": "gemma3_text", "head_dim": 32, "sliding_window": 512,
           "layer_types": ["sliding_attention"] * 3 + ["full_attention"]}  # fmt: skip
+GEMMA4 = {**SIZES, "model_type": "gemma4_text", "head_dim": 32, "sliding_window": 512, "global_head_dim": 64,
+          "layer_types": ["sliding_attention", "full_attention"] * 3, "num_hidden_layers": 6,
+          "hidden_size_per_layer_input": 0}  # fmt: skip
+NANO4 = {**GEMMA4, "hidden_size_per_layer_input": 24, "vocab_size_per_layer_input": 256, "num_kv_shared_layers": 2,
+         "use_double_wide_mlp": True}  # fmt: skip
+MOE4 = {**GEMMA4, "enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 96,
+        "attention_k_eq_v": True, "num_global_key_value_heads": 1}  # fmt: skip
+NEMOTRON = {**{name: value for name, value in SIZES.items() if name != "num_hidden_layers"}, "head_dim": 32,
+            "model_type": "nemotron_h", "layers_block_type": ["full_attention", "moe", "mlp"] * 2,
+            "moe_intermediate_size": 96, "moe_shared_expert_intermediate_size": 104, "n_routed_experts": 4,
+            "num_experts_per_tok": 2, "mamba_num_heads": 4, "mamba_head_dim": 32, "n_groups": 2, "ssm_state_size": 8,
+            "conv_kernel": 4}  # fmt: skip
 EXPERTS = {**SIZES, "model_type": "qwen3_moe", "head_dim": 32, "num_experts": 4, "num_experts_per_tok": 2,
            "moe_intermediate_size": 96}  # fmt: skip
 MIXTRAL = {**SIZES, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
@@ -38,7 +50,7 @@ CASES: list[tuple[dict[str, Any], str, Attention]] = [
     (QWEN, "bfloat16", "fused"),
     *(
         (config, dtype, attention)
-        for config in (GEMMA, GEMMA3, EXPERTS, MIXTRAL)
+        for config in (GEMMA, GEMMA3, GEMMA4, NANO4, MOE4, NEMOTRON, EXPERTS, MIXTRAL)
         for dtype in ("float32", "bfloat16")
         for attention in ("fused", "materialised")
     ),

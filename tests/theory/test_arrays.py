@@ -14,7 +14,7 @@ from twinlens.errors import BadInput
 from twinlens.spec.model.layer import Recurrent
 from twinlens.spec.model.reference import DecoderShape, load_model
 from twinlens.theory.activation import activation_bytes, korthikanti_bytes, logits_bytes
-from twinlens.theory.attention import attention_pairs, mean_seen, recurrent_flop_per_token, state_bytes
+from twinlens.theory.attention import attention_pairs, flop_per_pair, recurrent_flop_per_token, seen_flop, state_bytes
 from twinlens.theory.flop import (
     CONVENTIONS,
     decode_flop,
@@ -38,6 +38,7 @@ def decoder(name: str) -> DecoderShape:
 BIG, TINY, MOE, LATENT = (decoder(name) for name in ("llama-3.1-70b", "tiny", "mixtral-8x7b", "deepseek-v3"))
 WINDOW = TINY.model_copy(update={"sliding_window": 16, "full_attention_layers": 1, "layers": 3})
 CHUNK = WINDOW.model_copy(update={"window_kind": "chunked"})
+EACH = flop_per_pair(WINDOW, absorbed=False)
 DELTA = Recurrent(
     kind="gated-delta", layers=3, value_heads=4, value_dim=8, key_heads=2, key_dim=16, convolution=4
 )  # fmt: skip
@@ -97,13 +98,13 @@ def test_pairs_of_chunks_are_those_counted_one_by_one(new: int, context: int) ->
 
 
 def test_a_chunk_of_the_whole_sequence_is_full_attention() -> None:
-    assert mean_seen(CHUNK, 16, causal=True) == 3 * 8
-    assert mean_seen(CHUNK, 32, causal=True) == 16 + 2 * 8  # two chunks, of which a token sees 8 on average
+    assert seen_flop(CHUNK, 16, causal=True) / EACH == 3 * 8
+    assert seen_flop(CHUNK, 32, causal=True) / EACH == 16 + 2 * 8  # two chunks, of which a token sees 8 on average
 
 
 def test_a_window_sees_less_at_its_start() -> None:
     # S = 32, w = 16: 16 − 16² / 64 = 12
-    assert mean_seen(WINDOW, 32, causal=True) == 16 + 2 * 12
+    assert seen_flop(WINDOW, 32, causal=True) / EACH == 16 + 2 * 12
 
 
 def test_pages_are_held_whole() -> None:

@@ -56,6 +56,32 @@ COUNTED = {name: load_model(name).config for name in ("tiny", "demo-34m", "qwen3
     "gemma3": {**SIZES, "model_type": "gemma3_text", "head_dim": 24, "sliding_window": 64},
     "granite": {**SIZES, "model_type": "granite", "attention_bias": True},
     "phi3": {**SIZES, "model_type": "phi3"},
+    "gemma4": {
+        **SIZES,
+        "model_type": "gemma4_text",
+        "head_dim": 24,
+        "sliding_window": 64,
+        "global_head_dim": 40,
+        "layer_types": ["sliding_attention", "full_attention"] * 3,
+        "num_hidden_layers": 6,
+        "num_kv_shared_layers": 2,
+        "use_double_wide_mlp": True,
+        "hidden_size_per_layer_input": 8,
+        "vocab_size_per_layer_input": 96,
+        "attention_k_eq_v": True,
+        "num_global_key_value_heads": 1,
+    },
+    "nemotron-h": {
+        **{name: size for name, size in SIZES.items() if name != "num_hidden_layers"},
+        "head_dim": 24,
+        "model_type": "nemotron_h",
+        "layers_block_type": ["full_attention", "mlp", "mlp"],
+        "mamba_num_heads": 4,
+        "mamba_head_dim": 8,
+        "n_groups": 2,
+        "ssm_state_size": 8,
+        "conv_kernel": 4,
+    },
 }
 
 

@@ -95,7 +95,7 @@ def kv_each(view: View) -> Answer | Gap | None:
     if view.says("per-layer") and shape is not None:
         size /= shape.attention_layers
         terms = (Term("kv-per-token-and-layer", size, "bytes/token"),)
-    elif shape is not None and not shape.mla:
+    elif shape is not None and not shape.mla and not shape.global_attention:
         parts = {"both": 2, "layers": shape.attention_layers, "kv-heads": shape.kv_heads, "head-dim": shape.head_dim,
                  "bytes": cache.element}  # fmt: skip
         terms = tuple(Term(name, value, "1") for name, value in parts.items())

@@ -71,20 +71,34 @@ def _decoder_layers(shape: DecoderShape, tokens: Number, squares: bool, e: Numbe
     """Bytes per token of all layers together, and of the largest one."""
     # A norm behind a block feeds the residual alone, and a sum keeps nothing.
     norms = shape.layer_norms * _norm(shape, e) - max(0, shape.layer_norms - 2) * shape.hidden * e
-    attending = _scores(shape, tokens, squares, e) + _decoder_mixer(shape, e, squares)
-    attention_layers = shape.attention_layers + shape.cross_attention_layers
-    every, mixer = shape.layers * norms + attention_layers * attending, attending if attention_layers else 0.0
+    scores = _scores(shape, tokens, squares, e)
+    kinds = ((shape.full_view, shape.full_layers, shape.shared_kv_full),
+             (shape, shape.windowed_layers + shape.cross_attention_layers, shape.shared_kv_windowed))  # fmt: skip
+    every, mixer = shape.layers * norms, 0.0
+    for view, layers, shared in kinds:
+        if layers:
+            attending = scores + _decoder_mixer(view, e, squares)
+            every = every + layers * attending - shared * _keys_and_values(view, e, squares)
+            mixer = larger(mixer, attending)
     if shape.recurrent:
         every = every + shape.recurrent.layers * _recurrent_mixer(shape.recurrent, e)
         mixer = larger(mixer, _recurrent_mixer(shape.recurrent, e))
-    mlps = [_mlp(shape, shape.intermediate, e)] if shape.layers > shape.expert_layers else []
-    every = every + (shape.layers - shape.expert_layers) * (mlps[0] if mlps else 0.0)
+    dense = _mlp(shape, shape.intermediate, e)
+    every = every + (shape.dense_layers + shape.double_mlp_layers) * dense
+    mlps = [dense * (2 if shape.double_mlp_layers else 1)] if shape.dense_layers else []
     if shape.experts and shape.expert_layers:
         # Each chosen expert also keeps a gathered copy of its input, and its output for the score that scales it.
         width = shape.experts.per_token * shape.experts.intermediate + shape.experts.shared_width
         mlps.append(_mlp(shape, width, e) + 2 * shape.experts.per_token * shape.hidden * e + _router(shape, e))
         every = every + shape.expert_layers * mlps[-1]
-    return every, norms + mixer + (larger(*mlps) if len(mlps) == 2 else mlps[0])
+    if shape.per_layer_input:
+        # Its norm; then gate, activation, embedding and their product, and the input of the gate.
+        small = shape.per_layer_input * (_FP32 + _normed(shape, e) + 4 * e) + _FP32 + shape.hidden * e
+        every, norms = every + shape.layers * small, norms + small
+    mlp: Number = 0.0
+    for each in mlps:
+        mlp = larger(mlp, each)
+    return every, norms + (larger(mixer, mlp) if shape.attending_layers is not None else mixer + mlp)
 
 
 def _mlp(shape: DecoderShape | VitShape, width: int, e: Number) -> Number:
@@ -95,10 +109,16 @@ def _mlp(shape: DecoderShape | VitShape, width: int, e: Number) -> Number:
 
 def _router(shape: DecoderShape, e: Number) -> Number:
     """Bytes per token of one layer's choice: a score of every expert, and of each that is chosen its score and its
-    number (four times: chosen, sorted, gathered, added up). Routers of DeepSeek (latent attention) read in fp32."""
-    assert shape.experts is not None
-    copied = choose(e < _FP32, _FP32 * shape.hidden, 0.0) if shape.mla else 0.0
-    return _FP32 * shape.experts.count + shape.experts.per_token * (4 * _INT64 + e) + copied
+    number (four times: chosen, sorted, gathered, added up). One that scales its input norms it, too, and its experts
+    have a norm of their own before them (Gemma 4)."""
+    experts = shape.experts
+    assert experts is not None
+    kept = _FP32 * experts.count + experts.per_token * (4 * _INT64 + e)
+    if experts.router_in_fp32:
+        kept = kept + choose(e < _FP32, _FP32 * shape.hidden, 0.0)
+    if experts.router_scales:
+        kept = kept + shape.hidden * (e + choose(e < _FP32, _FP32 + 2 * e, 0.0)) + _FP32
+    return kept
 
 
 def _recurrent_mixer(mixer: Recurrent, e: Number) -> Number:
@@ -137,7 +157,16 @@ def _decoder_mixer(shape: DecoderShape, e: Number, squares: bool = False) -> Num
     scales = _FP32 * (shape.heads + shape.kv_heads)
     normed = both * (_FP32 + _normed(shape, e)) + scales if shape.qk_norm else 0.0
     latent = shape.mla.kv_lora_rank + (shape.mla.q_lora_rank or 0) if shape.mla else 0
+    normed = normed + (shape.kv_heads * (shape.value_head_dim + 1) * _FP32 if shape.value_norm else 0.0)
     return e * (queries + keys + values + out) + normed + latent * (_FP32 + 2 * e)
+
+
+def _keys_and_values(shape: DecoderShape, e: Number, squares: bool) -> Number:
+    """Bytes per token that a layer with keys and values of its own keeps, and one that reads another's does not."""
+    keys, scale = shape.kv_heads * shape.head_dim, _FP32 * shape.kv_heads
+    normed = keys * (_FP32 + _normed(shape, e)) + scale if shape.qk_norm else 0.0
+    normed = normed + (shape.kv_heads * shape.value_head_dim * _FP32 + scale if shape.value_norm else 0.0)
+    return normed + (0.0 if squares else e * (keys + shape.kv_heads * shape.value_head_dim))
 
 
 def korthikanti_bytes(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.activation import Attention, Checkpointing, activation_bytes, logits_bytes
-from twinlens.theory.attention import flop_per_pair, mean_seen, recurrent_flop_per_token
+from twinlens.theory.attention import recurrent_flop_per_token, seen_flop
 from twinlens.theory.layout import Layout
 from twinlens.theory.number import Number, amount, count
 from twinlens.theory.parameter import cross_attention_weights, parameters
@@ -72,8 +72,7 @@ def _widths(shape: DecoderShape) -> dict[str, tuple[int, int]]:
     queries = shape.heads * shape.head_dim * (2 if shape.output_gate else 1)
     sizes = {"o": layers * (hidden + out)}
     if shape.mla is None:
-        keys, values = shape.kv_heads * shape.head_dim, shape.kv_heads * shape.value_head_dim
-        sizes |= {"q": layers * (hidden + queries), "k": layers * (hidden + keys), "v": layers * (hidden + values)}
+        sizes = _grouped_widths(shape)
     else:
         mla, up = shape.mla, shape.heads * (shape.mla.qk_nope_head_dim + shape.mla.v_head_dim)
         sizes |= {"kv_a": layers * (hidden + mla.kv_lora_rank + mla.qk_rope_head_dim),
@@ -81,15 +80,29 @@ def _widths(shape: DecoderShape) -> dict[str, tuple[int, int]]:
         sizes |= {"q": layers * (hidden + queries)} if not mla.q_lora_rank else {
             "q_a": layers * (hidden + mla.q_lora_rank), "q_b": layers * (mla.q_lora_rank + queries),
         }  # fmt: skip
-    dense = (shape.layers - shape.expert_layers) * (hidden + shape.intermediate)
+    dense = shape.dense_layers * (hidden + shape.intermediate) + shape.double_mlp_layers * shape.intermediate
     every = working = dense
     if shape.experts:
         shared = (hidden + shape.experts.shared_width) if shape.experts.shared_width else 0
-        one = hidden + shape.experts.intermediate
+        one = (shape.experts.latent or hidden) + shape.experts.intermediate
         every += shape.expert_layers * (shape.experts.count * one + shared)
         working += shape.expert_layers * (shape.experts.per_token * one + shared)
     names = MLP if shape.gated_mlp else ("up", "down")
     return {name: (size, size) for name, size in sizes.items()} | dict.fromkeys(names, (every, working))
+
+
+def _grouped_widths(shape: DecoderShape) -> dict[str, int]:
+    """In + out of the projections of attention, over layers with and without a window; shared keys have none."""
+    hidden, sizes = shape.hidden, dict.fromkeys(ATTENTION, 0)
+    windowed = shape.windowed_layers + shape.cross_attention_layers
+    for view, layers, shared in ((shape.full_view, shape.full_layers, shape.shared_kv_full),
+                                 (shape, windowed, shape.shared_kv_windowed)):  # fmt: skip
+        outputs = _first_outputs(view)
+        sizes["q"] += layers * (hidden + outputs["q"])
+        sizes["k"] += (layers - shared) * (hidden + outputs["k"])
+        sizes["v"] += 0 if view.keys_are_values else (layers - shared) * (hidden + outputs["v"])
+        sizes["o"] += layers * (hidden + view.heads * view.value_head_dim)
+    return sizes
 
 
 def adapter_flop_per_token(
@@ -100,8 +113,7 @@ def adapter_flop_per_token(
     Gradients of the frozen weights are not computed; attention has no weights, and costs three times its forward pass.
     """
     frozen = 2.0 * (parameters(shape).matmul - cross_attention_weights(shape))
-    inside = flop_per_pair(shape, absorbed=False) * mean_seen(shape, seq_len, causal=True)
-    inside = inside + recurrent_flop_per_token(shape)
+    inside = seen_flop(shape, seq_len, causal=True) + recurrent_flop_per_token(shape)
     return 2 * frozen + 3 * inside + 6.0 * adapter_parameters(shape, rank, targets, active=True)
 
 

@@ -42,19 +42,21 @@ def _in_chunks(tokens: Number, chunk: int) -> Number:
     return whole * chunk * (chunk + 1) / 2 + rest * (rest + 1) / 2
 
 
-def mean_seen(shape: DecoderShape, seq_len: Number, *, causal: bool) -> Number:
-    """Tokens seen per token of a sequence, summed over layers. The conventions say S/2, not (S + 1)/2."""
+def _mean_full(seq_len: Number, causal: bool) -> Number:
+    """Tokens seen per token of a sequence in a full layer. The conventions say S/2, not (S + 1)/2."""
     length = count("seq_len", seq_len)
-    seen = shape.full_layers * (length / 2 if causal else 1.0 * length)
-    if not shape.windowed_layers:
-        return seen
+    return length / 2 if causal else 1.0 * length
+
+
+def _mean_windowed(shape: DecoderShape, seq_len: Number, causal: bool) -> Number:
+    length = count("seq_len", seq_len)
     width = smaller(shape.sliding_window, length)
     if not causal:
-        return seen + shape.windowed_layers * width
+        return width
     if shape.window_kind == "chunked":
         whole, rest = length // width, length % width
-        return seen + shape.windowed_layers * (whole * width * width + rest * rest) / (2 * length)
-    return seen + shape.windowed_layers * (width - width * width / (2 * length))
+        return (whole * width * width + rest * rest) / (2 * length)
+    return width - width * width / (2 * length)
 
 
 def flop_per_pair(shape: DecoderShape, *, absorbed: bool) -> float:
@@ -69,12 +71,24 @@ def flop_per_pair(shape: DecoderShape, *, absorbed: bool) -> float:
     return index + 2.0 * shape.heads * (shape.head_dim + shape.value_head_dim)
 
 
+def seen_flop(shape: DecoderShape, seq_len: Number, *, causal: bool) -> Number:
+    """Forward FLOP per token of a sequence inside attention, over all layers, latent attention expanded."""
+    full = flop_per_pair(shape.full_view, absorbed=False) * shape.full_layers * _mean_full(seq_len, causal)
+    if not shape.windowed_layers:
+        return full
+    return full + flop_per_pair(shape, absorbed=False) * shape.windowed_layers * _mean_windowed(shape, seq_len, causal)
+
+
 def attention_flop(
     shape: DecoderShape, new_tokens: Number, context: Number, *, causal: bool = True, image_tokens: Number = 0
 ) -> Number:
     """FLOP inside attention for one sequence. Latent attention over a cache takes the absorbed form."""
     pairs = attention_pairs(shape, new_tokens, context, causal=causal, image_tokens=image_tokens)
-    return choose(context > 0, flop_per_pair(shape, absorbed=True), flop_per_pair(shape, absorbed=False)) * pairs
+    flop = choose(context > 0, flop_per_pair(shape, absorbed=True), flop_per_pair(shape, absorbed=False)) * pairs
+    if shape.global_attention is None:
+        return flop
+    wider = flop_per_pair(shape.full_view, absorbed=False) - flop_per_pair(shape, absorbed=False)
+    return flop + wider * shape.full_layers * _full(new_tokens, context, causal)
 
 
 def recurrent_flop_per_token(shape: DecoderShape) -> float:
@@ -97,12 +111,19 @@ def kv_elements(shape: DecoderShape, latent: bool = True) -> int:
     return shape.kv_heads * (shape.head_dim + shape.value_head_dim)
 
 
-def held_tokens(shape: DecoderShape, tokens: Number, block: Number = 1) -> Number:
-    """Tokens in the cache of one sequence, summed over attention layers and rounded up to blocks of `block` tokens."""
+def kept_elements(shape: DecoderShape, latent: bool = True) -> tuple[int, int]:
+    """Cached elements of one token in all full and in all windowed layers; shared keys and values count once."""
+    full, windowed = shape.full_layers - shape.shared_kv_full, shape.windowed_layers - shape.shared_kv_windowed
+    return full * kv_elements(shape.full_view, latent), windowed * kv_elements(shape, latent)
+
+
+def held_elements(shape: DecoderShape, tokens: Number, block: Number = 1, latent: bool = True) -> Number:
+    """Elements in the cache of one sequence; each layer rounds its tokens up to blocks of `block`."""
     resident, block = amount("resident tokens", tokens), count("block", block)
-    held = shape.full_layers * rounded_up(resident, block)
+    full, windowed = kept_elements(shape, latent)
+    held = full * rounded_up(resident, block)
     if shape.windowed_layers:
-        held = held + shape.windowed_layers * rounded_up(smaller(resident, shape.sliding_window), block)
+        held = held + windowed * rounded_up(smaller(resident, shape.sliding_window), block)
     return held
 
 

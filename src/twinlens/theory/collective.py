@@ -13,7 +13,7 @@ import numpy as np
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.workload.collective import BUS_PARTS
-from twinlens.theory.attention import kv_elements
+from twinlens.theory.attention import kept_elements
 from twinlens.theory.number import Number, amount, choose, count, rate
 from twinlens.theory.parameter import parameters
 
@@ -128,5 +128,6 @@ def context_parallel_bytes(
 
     Ring attention, arXiv 2310.01889.
     """
-    each = amount("tokens", tokens) * kv_elements(shape, latent=False) * rate("bytes_per_element", bytes_per_element)
-    return (3 if training else 1) * shape.attention_layers * each * (count("ranks", ranks) - 1)
+    passed = sum(kept_elements(shape, latent=False))
+    each = amount("tokens", tokens) * passed * rate("bytes_per_element", bytes_per_element)
+    return (3 if training else 1) * each * (count("ranks", ranks) - 1)

@@ -19,9 +19,8 @@ from twinlens.spec.model.shape import DecoderShape, ModelShape, VisionShape, Vit
 from twinlens.theory.attention import (
     attention_flop,
     attention_pairs,
-    flop_per_pair,
-    mean_seen,
     recurrent_flop_per_token,
+    seen_flop,
 )
 from twinlens.theory.convolution import convolutions
 from twinlens.theory.number import Number, amount, choose, count
@@ -86,7 +85,7 @@ def _linear_per_token(shape: DecoderShape) -> float:
 
 def _attention_per_token(shape: DecoderShape, seq_len: Number, convention: Convention) -> Number:
     """Forward FLOP per token inside attention: 4·H·d times the tokens seen in all layers."""
-    return flop_per_pair(shape, absorbed=False) * mean_seen(shape, seq_len, causal=convention == "causal")
+    return seen_flop(shape, seq_len, causal=convention == "causal")
 
 
 def forward_flop(

@@ -12,7 +12,7 @@ from twinlens.theory.activation import (
     korthikanti_bytes,
     logits_bytes,
 )
-from twinlens.theory.attention import held_tokens, kv_elements, state_bytes
+from twinlens.theory.attention import held_elements, kept_elements, kv_elements, state_bytes
 from twinlens.theory.layout import LAYOUTS, Layout, layout_of
 from twinlens.theory.number import Number, amount, rate
 from twinlens.theory.parameter import parameters
@@ -78,7 +78,7 @@ def weights_bytes(shape: ModelShape, bits_per_weight: Number = 16.0, embedding_b
 
 def kv_bytes_per_token(shape: DecoderShape, bytes_per_element: Number = 2.0, *, latent: bool = True) -> Number:
     """Cache bytes that one more token adds while no window is full; `latent=False` expands latent attention."""
-    return shape.attention_layers * kv_elements(shape, latent) * rate("bytes_per_element", bytes_per_element)
+    return sum(kept_elements(shape, latent)) * rate("bytes_per_element", bytes_per_element)
 
 
 def kv_bytes(
@@ -97,10 +97,11 @@ def kv_bytes(
     2309.06180). `image_tokens` are held by layers of cross-attention.
     """
     many = amount("sequences", sequences)
-    held = held_tokens(shape, tokens_resident, block)
+    held = held_elements(shape, tokens_resident, block, latent)
     if shape.cross_attention_layers:
-        held = held + shape.cross_attention_layers * amount("image_tokens", image_tokens)
-    cached = held * kv_elements(shape, latent) * rate("bytes_per_element", bytes_per_element)
+        seen = amount("image_tokens", image_tokens) * kv_elements(shape, latent)
+        held = held + shape.cross_attention_layers * seen
+    cached = held * rate("bytes_per_element", bytes_per_element)
     return many * (cached + state_bytes(shape, bytes_per_element))
 
 

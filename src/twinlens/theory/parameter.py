@@ -42,7 +42,9 @@ def parameters(shape: ModelShape) -> ParameterCount:
 
 def expert_weights(shape: DecoderShape) -> int:
     """Weights of one routed expert."""
-    return _mlp_matrices(shape) * shape.hidden * shape.experts.intermediate if shape.experts else 0
+    if shape.experts is None:
+        return 0
+    return _mlp_matrices(shape) * (shape.experts.latent or shape.hidden) * shape.experts.intermediate
 
 
 def cross_attention_weights(shape: DecoderShape) -> int:
@@ -56,18 +58,35 @@ def _mlp_matrices(shape: DecoderShape) -> int:
 
 
 def attention_weights(shape: DecoderShape) -> int:
-    """Weights of one layer's projections, biases excluded."""
+    """Weights of one layer's projections, biases excluded; of a layer that makes its own keys and values."""
     hidden, heads = shape.hidden, shape.heads
     out = heads * shape.value_head_dim * hidden
     if shape.mla is None:
         queries = heads * (2 if shape.output_gate else 1)
-        return hidden * shape.head_dim * (queries + 2 * shape.kv_heads) + out
+        return hidden * shape.head_dim * queries + hidden * _kv_width(shape) + out
     mla = shape.mla
     query = heads * shape.head_dim * (mla.q_lora_rank or hidden) + hidden * (mla.q_lora_rank or 0)
     down = hidden * (mla.kv_lora_rank + mla.qk_rope_head_dim)
     up = mla.kv_lora_rank * heads * (mla.qk_nope_head_dim + mla.v_head_dim)
     index = (mla.q_lora_rank or hidden) * mla.index_heads * mla.index_dim + hidden * (mla.index_heads + mla.index_dim)
     return query + down + up + out + (index if mla.index_heads else 0)
+
+
+def _kv_width(shape: DecoderShape) -> int:
+    """Outputs of one layer's projections of keys and values."""
+    return shape.kv_heads * shape.head_dim * (1 if shape.keys_are_values else 2)
+
+
+def _attention(shape: DecoderShape) -> tuple[int, int]:
+    """Weights of all layers' attention to the text, and their biases and norms."""
+    weights = other = 0
+    full, windowed = shape.full_layers, shape.windowed_layers
+    for view, layers, shared in ((shape.full_view, full, shape.shared_kv_full),
+                                 (shape, windowed, shape.shared_kv_windowed)):  # fmt: skip
+        weights += layers * attention_weights(view) - shared * shape.hidden * _kv_width(view)
+        spared = (view.head_dim if shape.qk_norm else 0) + (_kv_width(view) if shape.attention_bias != "none" else 0)
+        other += layers * _attention_other(view) - shared * spared
+    return weights, other
 
 
 def _attention_other(shape: DecoderShape) -> int:
@@ -78,7 +97,7 @@ def _attention_other(shape: DecoderShape) -> int:
         low_rank = (mla.q_lora_rank or 0) + mla.kv_lora_rank + mla.qk_rope_head_dim + shape.hidden
         return norms + (low_rank if shape.attention_bias != "none" else 0)
     queries = shape.heads * (2 if shape.output_gate else 1)
-    qkv = shape.head_dim * (queries + 2 * shape.kv_heads)
+    qkv = shape.head_dim * queries + _kv_width(shape)
     bias = {"none": 0, "qkv": qkv, "all": qkv + shape.hidden}[shape.attention_bias]
     normed = shape.heads + shape.kv_heads if shape.qk_norm_all_heads else 2
     return bias + (normed * shape.head_dim if shape.qk_norm else 0) + (shape.heads if shape.sinks else 0)
@@ -109,23 +128,28 @@ def _recurrent_other(mixer: Recurrent, hidden: int) -> int:
 
 def _decoder(shape: DecoderShape) -> ParameterCount:
     hidden, matrices = shape.hidden, _mlp_matrices(shape)
-    dense_layers = shape.layers - shape.expert_layers
-    mlp = dense_layers * matrices * hidden * shape.intermediate
+    inner = (shape.dense_layers + shape.double_mlp_layers) * shape.intermediate
+    mlp = matrices * hidden * inner
     across, mixer = shape.cross_attention_layers, shape.recurrent
-    mixers = (shape.attention_layers + across) * attention_weights(shape)
+    mixers, attention_other = _attention(shape)
+    mixers += across * attention_weights(shape)
     norm = hidden * (2 if shape.norm_bias else 1) if shape.norm_weights else 0
-    other = shape.layers * shape.layer_norms * norm + norm + shape.attention_layers * _attention_other(shape)
+    other = shape.layers * shape.layer_norms * norm + norm + attention_other
     other += shape.vocab if shape.head_bias else 0
     other += across * (2 * shape.head_dim + 2)  # norms of queries and keys, and two gates
     if shape.mlp_bias:
-        other += dense_layers * ((matrices - 1) * shape.intermediate + hidden)
+        other += (matrices - 1) * inner + shape.dense_layers * hidden
     if mixer:
         mixers += mixer.layers * recurrent_weights(mixer, hidden)
         other += mixer.layers * _recurrent_other(mixer, hidden)
     routed, routed_bias, idle = _experts(shape)
     head = shape.vocab * hidden
-    matmul = mixers + mlp + routed + head
-    embedding = (shape.table_rows or shape.vocab) * hidden + (
+    # For each layer a share of one projection of the token, a gate, and a projection back.
+    per_layer = shape.layers * shape.per_layer_input
+    other += shape.per_layer_input
+    matmul = mixers + mlp + routed + head + 3 * hidden * per_layer
+    embedding = shape.per_layer_rows * per_layer
+    embedding += (shape.table_rows or shape.vocab) * hidden + (
         shape.max_context * hidden if shape.learned_positions else 0
     )
     active = matmul + embedding + other + routed_bias - (head if shape.tied_embeddings else 0)
@@ -140,8 +164,10 @@ def _experts(shape: DecoderShape) -> tuple[int, int, int]:
     hidden, matrices, per_expert = shape.hidden, _mlp_matrices(shape), expert_weights(shape)
     bias = (matrices - 1) * experts.intermediate + hidden if experts.bias else 0
     shared = matrices * hidden * experts.shared_width + (hidden if experts.shared_gate else 0)
-    working = hidden * experts.count + per_expert * experts.per_token + shared
+    around = 2 * hidden * (experts.latent or 0)
+    working = hidden * experts.count + per_expert * experts.per_token + shared + around
     biases = bias * experts.per_token + (experts.count if experts.bias else 0)
+    biases += hidden + experts.count if experts.router_scales else 0
     unused = (experts.count - experts.per_token) * (per_expert + bias)
     layers = shape.expert_layers
     return layers * working, layers * biases, layers * unused

@@ -85,10 +85,11 @@ def stage_share(shape: DecoderShape, pipeline: Number) -> Number:
 
 
 def kv_share(shape: DecoderShape, tensor_parallel: Number) -> Number:
-    """Part of the cache that one of `tensor_parallel` devices holds."""
+    """Part of the cache that one of `tensor_parallel` devices holds; of layers of two kinds, the larger part."""
     if shape.mla:
         return 1.0
-    return rounded_up(shape.kv_heads, tensor_parallel) / tensor_parallel / shape.kv_heads
+    heads = shape.fewest_kv_heads
+    return rounded_up(heads, tensor_parallel) / tensor_parallel / heads
 
 
 def prefill_activation_bytes(
@@ -96,12 +97,12 @@ def prefill_activation_bytes(
 ) -> Number:
     """Most bytes alive in one pass over `tokens`: the residual, and the wider of attention and MLP with its input."""
     many, ranks = count("tokens", tokens), count("tensor_parallel", tensor_parallel)
-    queries = shape.heads * (shape.head_dim + shape.value_head_dim)
-    keys = shape.kv_heads * (shape.head_dim + shape.value_head_dim)
-    inner = [shape.intermediate] if shape.layers > shape.expert_layers else []
+    kinds = (shape, shape.full_view)
+    attending = max((each.heads + each.kv_heads) * (each.head_dim + each.value_head_dim) for each in kinds)
+    inner = [shape.intermediate * (2 if shape.double_mlp_layers else 1)] if shape.dense_layers else []
     if shape.experts:
         inner.append(shape.experts.per_token * shape.experts.intermediate + shape.experts.shared_width)
-    widest = max(queries + keys, (3 if shape.gated_mlp else 2) * max(inner))
+    widest = max(attending, (3 if shape.gated_mlp else 2) * max(inner, default=0))
     if shape.recurrent:
         wide = shape.recurrent.value_heads * shape.recurrent.value_dim
         widest = max(widest, 2 * shape.recurrent.convolved + 2 * wide)

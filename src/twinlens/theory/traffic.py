@@ -53,7 +53,7 @@ def weights_read_bytes(
     counted = parameters(shape)
     dense: Number = counted.total - counted.embedding + (counted.head if shape.tied_embeddings else 0)
     dense = dense - cross_attention_weights(shape)
-    rows = many * shape.hidden * (2 if shape.learned_positions else 1)
+    rows = many * (shape.hidden * (2 if shape.learned_positions else 1) + shape.layers * shape.per_layer_input)
     if shape.experts:
         idle = shape.experts.count - experts_touched(shape, many)
         dense = dense - shape.expert_layers * expert_weights(shape) * idle
@@ -99,14 +99,11 @@ def decode_step_bytes(
 def activation_elements_moved(shape: DecoderShape) -> int:
     """Elements per token that products read and write when each is a kernel of its own."""
     hidden, inner = shape.hidden, shape.intermediate
-    heads, keys = shape.heads * shape.head_dim, shape.kv_heads * (shape.head_dim + shape.value_head_dim)
-    out = shape.heads * shape.value_head_dim
-    attention = (hidden + heads + keys) + (heads + out) + (out + hidden)
-    mlp = hidden + (4 if shape.gated_mlp else 2) * inner + hidden
+    attention = shape.full_layers * _attention_moved(shape.full_view) + shape.windowed_layers * _attention_moved(shape)
+    wide = (4 if shape.gated_mlp else 2) * inner
+    mlp = shape.dense_layers * (2 * hidden + wide) + shape.double_mlp_layers * wide
     # Two norms (read, write) and two sums with the residual (two reads, a write): 10 times the width of the model.
-    layers = (
-        shape.attention_layers * attention + (shape.layers - shape.expert_layers) * mlp + shape.layers * 10 * hidden
-    )
+    layers = attention + mlp + shape.layers * 10 * hidden
     if shape.experts:
         chosen = shape.experts.per_token * shape.experts.intermediate + shape.experts.shared_width
         layers += shape.expert_layers * (2 * hidden + 4 * chosen)
@@ -114,6 +111,13 @@ def activation_elements_moved(shape: DecoderShape) -> int:
         wide = shape.recurrent.value_heads * shape.recurrent.value_dim
         layers += shape.recurrent.layers * (2 * hidden + 3 * shape.recurrent.convolved + 3 * wide)
     return layers + hidden + shape.vocab
+
+
+def _attention_moved(shape: DecoderShape) -> int:
+    """Elements per token that the products of one layer's attention read and write."""
+    hidden, heads, out = shape.hidden, shape.heads * shape.head_dim, shape.heads * shape.value_head_dim
+    keys = shape.kv_heads * (shape.head_dim + shape.value_head_dim)
+    return (hidden + heads + keys) + (heads + out) + (out + hidden)
 
 
 def prefill_bytes(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape, ModelShape
+from twinlens.theory.attention import kept_elements
 from twinlens.theory.parameter import expert_weights, parameters
 
 _Q4_K, _Q5_K, _Q6_K, _Q8_0 = 144 / 32, 176 / 32, 210 / 32, 34 / 4  # bytes per block of 256 (Q8_0: of 32), in bits
@@ -127,6 +128,6 @@ def _lifted(shape: ModelShape) -> int:
     """Weights of value and down projections, of which k-quants give half the layers more bits."""
     if not isinstance(shape, DecoderShape):
         return 0
-    values = 0 if shape.mla else shape.attention_layers * shape.hidden * shape.kv_heads * shape.value_head_dim
-    down = (shape.layers - shape.expert_layers) * shape.hidden * shape.intermediate
+    values = 0 if shape.mla else shape.hidden * sum(kept_elements(shape)) // 2
+    down = (shape.dense_layers + shape.double_mlp_layers) * shape.hidden * shape.intermediate
     return values + down + _experts(shape) // (3 if shape.gated_mlp else 2)

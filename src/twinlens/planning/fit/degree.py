@@ -12,13 +12,14 @@ def tensor_degrees(shape: DecoderShape, most: int = MOST_DEVICES) -> tuple[int, 
 
     With more devices than KV heads each of those is copied, which needs a whole number of copies.
     """
+    heads = shape.fewest_kv_heads
     inner = shape.experts.intermediate if shape.experts else shape.intermediate
     return tuple(
         degree
         for degree in range(1, min(most, shape.heads) + 1)
         if shape.heads % degree == 0
         and inner % degree == 0
-        and (shape.mla is not None or shape.kv_heads % degree == 0 or degree % shape.kv_heads == 0)
+        and (shape.mla is not None or heads % degree == 0 or degree % heads == 0)
     )
 
 

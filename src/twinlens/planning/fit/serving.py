@@ -12,7 +12,7 @@ from twinlens.planning.fit.weights import weights
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.attention import kv_elements, state_bytes
+from twinlens.theory.attention import kept_elements, kv_elements, state_bytes
 from twinlens.theory.memory import kv_bytes
 from twinlens.theory.number import Number
 from twinlens.theory.serving import ServingMemory, kv_share, serving_memory, stage_share
@@ -122,7 +122,7 @@ def cache(plan: Serving, found: ServingMemory | None, tensor: int = 1) -> Figure
         return absent("kv", "bytes", unknown)
     inputs: list[Input | Figure] = [Input("users", plan.users, "users"), one_user(plan, shape)]
     if (share := kv_share(shape, tensor)) != 1.0:
-        inputs.append(Input("kv-share", share, "1", f"{shape.kv_heads} KV heads on {tensor} devices"))
+        inputs.append(Input("kv-share", share, "1", f"{shape.fewest_kv_heads} KV heads on {tensor} devices"))
     if plan.pipeline > 1:
         layers = round(stage_share(shape, plan.pipeline) * shape.layers)  # of the fullest stage
         inputs.append(Input("stage-share", layers / shape.layers, "1", f"{layers} of {shape.layers} layers"))
@@ -134,9 +134,8 @@ def one_user(plan: Serving, shape: DecoderShape) -> Figure:
     value = kv_bytes(shape, plan.context, plan.kv_element_bytes, block=plan.runtime.block)
     size = Input("kv-element", plan.kv_element_bytes, "bytes", plan.kv_format)
     tokens = Input("context", plan.context, "tokens")
-    plain = (
-        shape.mla is None and not shape.windowed_layers and not state_bytes(shape) and not shape.cross_attention_layers
-    )
+    plain = shape.mla is None and not shape.windowed_layers and not state_bytes(shape)
+    plain = plain and kept_elements(shape)[0] == shape.layers * kv_elements(shape)
     if plain and plan.context % plan.runtime.block == 0:
         of_model = "the model's config"
         sizes = (Input("keys-and-values", 2, "1", "keys and values"), Input("layers", shape.layers, "layers", of_model),

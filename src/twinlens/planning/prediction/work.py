@@ -10,7 +10,7 @@ import numpy as np
 
 from twinlens.planning.prediction.stored import Stored
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.attention import flop_per_pair, kv_elements, recurrent_flop_per_token, state_bytes
+from twinlens.theory.attention import flop_per_pair, kept_elements, recurrent_flop_per_token, state_bytes
 from twinlens.theory.number import Number
 from twinlens.theory.parameter import expert_weights, parameters
 
@@ -88,7 +88,8 @@ def work_of(shape: DecoderShape, stored: Stored) -> Work:
     working = shape.expert_layers * shape.experts.per_token * expert_weights(shape) if shape.experts else 0
     dense = count.matmul - count.head - working
     decode, prefill = flop_per_pair(shape, absorbed=True), flop_per_pair(shape, absorbed=False)
-    per_layer = kv_elements(shape)
+    kv_full, kv_window = kept_elements(shape)
+    more = flop_per_pair(shape.full_view, absorbed=False) - prefill  # of layers without a window
     return Work(
         layers=shape.layers,
         expert_layers=shape.expert_layers,
@@ -103,16 +104,16 @@ def work_of(shape: DecoderShape, stored: Stored) -> Work:
         dense_bytes=dense * stored.dense_bits / 8,
         head_bytes=count.head * stored.head_bits / 8,
         expert_bytes=routed * stored.expert_bits / 8,
-        kv_full=shape.full_layers * per_layer,
-        kv_window=shape.windowed_layers * per_layer,
+        kv_full=kv_full,
+        kv_window=kv_window,
         window=shape.sliding_window or 1,
-        kv_heads=shape.kv_heads,
+        kv_heads=shape.fewest_kv_heads,
         latent=1.0 if shape.mla else 0.0,
         kv_bytes=stored.kv_bytes,
         state_bytes=float(state_bytes(shape)),
-        decode_pair_full=decode * shape.full_layers,
+        decode_pair_full=(decode + more) * shape.full_layers,
         decode_pair_window=decode * shape.windowed_layers,
-        prefill_pair_full=prefill * shape.full_layers,
+        prefill_pair_full=(prefill + more) * shape.full_layers,
         prefill_pair_window=prefill * shape.windowed_layers,
         recurrent_flop=recurrent_flop_per_token(shape),
         total_weights=count.total,

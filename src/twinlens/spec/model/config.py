@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.layer import MOST_LAYERS
-from twinlens.spec.model.reader import dense, experts, hybrid, vision
+from twinlens.spec.model.reader import dense, experts, hybrid, mixed, vision
 from twinlens.spec.model.reader.relative import RELATIVES
 from twinlens.spec.model.shape import ModelShape
 
@@ -66,6 +66,9 @@ def _reader(config: Config) -> tuple[str, Config]:
     for part in (text_part(config), config):
         if _kind(part) in READERS:
             return _kind(part), part
+    for part in (text_part(config), config):
+        if why := _UNCOUNTED.get(_kind(part)):
+            raise BadInput(f"models of type {_kind(part)!r} are not counted: {why}", code="TL202")
     kind = config.get("model_type")
     remote = "; it asks for its own code, which is never run" if "auto_map" in config else ""
     near = nearest(str(kind), READERS)
@@ -77,6 +80,17 @@ def _reader(config: Config) -> tuple[str, Config]:
         code="TL202",
     )
 
+
+_UNCOUNTED = {
+    **dict.fromkeys(
+        ("minimax_m3_vl", "minimax_m3_vl_text"),
+        "its indexer chooses blocks of keys beside grouped attention, so a token reads and multiplies only some of "
+        "those that it keeps, and no formula here says how many",
+    ),
+    "deepseek_v4": "its layers keep keys that are compressed 4 or 128 times beside a window, and mix several residual "
+    "streams; no formula here counts their cache, their FLOP or the weights of the mixing",
+}
+"""Types that are refused with a reason: what no formula here counts."""
 
 READERS: dict[str, Callable[[Config], ModelShape]] = {
     "llama": dense.llama,
@@ -95,6 +109,8 @@ READERS: dict[str, Callable[[Config], ModelShape]] = {
     "gemma2": dense.gemma2,
     "gemma3": dense.gemma3,
     "gemma3_text": dense.gemma3,
+    "gemma4": mixed.gemma4,
+    "gemma4_text": mixed.gemma4,
     "glm4_moe": experts.glm4_moe,
     "glm4_moe_lite": experts.deepseek,
     "gpt2": dense.gpt2,
@@ -108,6 +124,7 @@ READERS: dict[str, Callable[[Config], ModelShape]] = {
     "qwen3_5_moe_text": hybrid.qwen3_next,
     "jamba": hybrid.jamba,
     "bamba": hybrid.bamba,
+    "nemotron_h": hybrid.nemotron_h,
     "llama4": experts.llama4,
     "llama4_text": experts.llama4,
     "mllama": dense.mllama,

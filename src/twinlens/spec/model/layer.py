@@ -31,6 +31,12 @@ class Experts(Spec):
     """One score per token scales the shared MLP (Qwen2-MoE)."""
     bias: bool = False
     """Router and experts have biases (GPT-OSS)."""
+    latent: Width | None = None
+    """Width that routed experts read and write, where tokens are projected to it and back (Nemotron 3)."""
+    router_in_fp32: bool = False
+    """The router reads a copy of its input in fp32 (DeepSeek, GLM, Nemotron 3)."""
+    router_scales: bool = False
+    """The router scales its input, and each expert its output, by learned weights (Gemma 4)."""
 
     @model_validator(mode="after")
     def _chosen_exist(self) -> Self:
@@ -42,6 +48,15 @@ class Experts(Spec):
     def shared_width(self) -> int:
         """Inner width of the MLP that every token passes through; 0 without one."""
         return self.shared * self.intermediate if self.shared_intermediate is None else self.shared_intermediate
+
+
+class GlobalAttention(Spec):
+    """Sizes of the layers that see every token, where they differ from those with a window (Gemma 4)."""
+
+    kv_heads: Width
+    head_dim: Width
+    keys_are_values: bool = False
+    """One projection makes both; they are normed and rotated apart, so that the cache holds both."""
 
 
 class LatentAttention(Spec):

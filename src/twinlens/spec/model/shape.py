@@ -7,11 +7,12 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeInt, model_validator
 
 from twinlens.spec.frozen import Spec
-from twinlens.spec.model.layer import Experts, LatentAttention, Layers, Recurrent, Width
+from twinlens.spec.model.layer import Experts, GlobalAttention, LatentAttention, Layers, Recurrent, Width
 
 __all__ = [
     "DecoderShape",
     "Experts",
+    "GlobalAttention",
     "LatentAttention",
     "ModelShape",
     "Recurrent",
@@ -47,6 +48,8 @@ class DecoderShape(Spec):
     norm_in_fp32: bool = False
     """A norm multiplies by its weight in fp32, and narrows after that (Gemma)."""
     qk_norm: bool = False
+    value_norm: bool = False
+    """Values are normed, too, without a weight (Gemma 4)."""
     qk_norm_all_heads: bool = False
     """The norms of queries and keys have a weight for each head's own numbers (MiniMax-M2)."""
     learned_positions: bool = False
@@ -56,6 +59,23 @@ class DecoderShape(Spec):
     """How many attention layers ignore `sliding_window`."""
     window_kind: Literal["sliding", "chunked"] = "sliding"
     """"chunked": a token sees its own chunk of `sliding_window` tokens up to itself (Llama 4)."""
+    global_attention: GlobalAttention | None = None
+    """Sizes of the full-attention layers where `head_dim` and `kv_heads` are those of the windowed ones."""
+    shared_kv_full: NonNegativeInt = 0
+    shared_kv_windowed: NonNegativeInt = 0
+    """Layers of each kind that read the keys and values of an earlier one, and make none (Gemma 3n, Gemma 4)."""
+    keys_are_values: bool = False
+    """No projection of values: they are the keys before norm and rotation."""
+    attending_layers: NonNegativeInt | None = None
+    """Layers that attend, where a layer is one block alone: attention, a recurrence or an MLP (Nemotron-H)."""
+    dense_mlp_layers: NonNegativeInt | None = None
+    """Layers with a dense MLP where they are not just those without experts."""
+    double_mlp_layers: NonNegativeInt = 0
+    """Layers whose dense MLP is twice as wide (Gemma 4)."""
+    per_layer_input: NonNegativeInt = 0
+    """Width of an embedding of each token for each layer (Gemma 4); 0 without one."""
+    per_layer_rows: NonNegativeInt = 0
+    """Rows of the table of those embeddings."""
     experts: Experts | None = None
     mla: LatentAttention | None = None
     recurrent: Recurrent | None = None
@@ -78,11 +98,19 @@ class DecoderShape(Spec):
         special = (self.recurrent.layers if self.recurrent else 0) + self.cross_attention_layers
         if special > self.layers:
             raise ValueError(f"{special} recurrent and cross-attention layers in a model of {self.layers} layers")
+        if self.global_attention and self.heads % self.global_attention.kv_heads:
+            raise ValueError(f"{self.heads} heads cannot share {self.global_attention.kv_heads} key-value heads evenly")
+        if self.shared_kv_full > self.full_layers or self.shared_kv_windowed > self.windowed_layers:
+            raise ValueError("more layers share keys and values than attend")
+        if max(self.attention_layers, self.dense_layers, self.double_mlp_layers) > self.layers:
+            raise ValueError(f"more layers of one kind than the {self.layers} of the model")
         return self
 
     @property
     def attention_layers(self) -> int:
-        """Layers that attend to the text, and so keep keys and values of it."""
+        """Layers that attend to the text, and so read keys and values of it."""
+        if self.attending_layers is not None:
+            return self.attending_layers
         return self.layers - self.cross_attention_layers - (self.recurrent.layers if self.recurrent else 0)
 
     @property
@@ -95,6 +123,23 @@ class DecoderShape(Spec):
     def windowed_layers(self) -> int:
         """Attention layers that see no more than `sliding_window` tokens."""
         return self.attention_layers - self.full_layers
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers with a dense MLP."""
+        return self.layers - self.expert_layers if self.dense_mlp_layers is None else self.dense_mlp_layers
+
+    @property
+    def full_view(self) -> DecoderShape:
+        """The same model with the sizes of its full-attention layers in place of the windowed ones'."""
+        if self.global_attention is None:
+            return self
+        return self.model_copy(update={**dict(self.global_attention), "global_attention": None})
+
+    @property
+    def fewest_kv_heads(self) -> int:
+        """Key-value heads of the layers that have the fewest: what tensor parallelism can divide."""
+        return min(self.kv_heads, self.full_view.kv_heads)
 
     @property
     def value_head_dim(self) -> int:

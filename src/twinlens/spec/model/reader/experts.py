@@ -103,6 +103,7 @@ def deepseek_experts(config: Config) -> Experts:
         per_token=config["num_experts_per_tok"],
         intermediate=config["moe_intermediate_size"],
         shared=config.get("n_shared_experts") or 0,
+        router_in_fp32=True,
         dense_layers_first=listed.count("dense") if listed else config.get("first_k_dense_replace", 0),
     )
 

@@ -84,6 +84,56 @@ def bamba(config: Config) -> DecoderShape:
     )
 
 
+_BLOCKS = {"M": "linear_attention", "E": "moe", "*": "full_attention", "-": "mlp",
+           "mamba": "linear_attention", "attention": "full_attention"}  # fmt: skip
+
+
+def nemotron_h(config: Config) -> DecoderShape:
+    """Layers of one block each: Mamba-2, attention, an MLP or experts, none of them gated."""
+    listed = config.get("layers_block_type") or config.get("layer_types") or config["hybrid_override_pattern"]
+    blocks = [_BLOCKS.get(block, block) for block in listed]
+    if unknown := set(blocks) - set(_BLOCKS.values()):
+        raise ValueError(f"layers of kind {', '.join(sorted(unknown))} are unknown here")
+    recurrent, routed = blocks.count("linear_attention"), blocks.count("moe")
+    if routed and config.get("mlp_bias"):
+        raise ValueError("biases of experts are not counted here")
+    mixer = Recurrent(
+        kind="mamba2",
+        layers=recurrent,
+        value_heads=config["mamba_num_heads"],
+        value_dim=config["mamba_head_dim"],
+        key_heads=config["n_groups"],
+        key_dim=config["ssm_state_size"],
+        convolution=config["conv_kernel"],
+        convolution_bias=config.get("use_conv_bias", True),
+        bias=config.get("use_bias", False),
+    ) if recurrent else None  # fmt: skip
+    return DecoderShape(
+        **attention({**config, "num_hidden_layers": len(blocks)}),
+        gated_mlp=False,
+        mlp_bias=config.get("mlp_bias", False),
+        layer_norms=1,
+        norm_in_fp32=True,
+        attending_layers=blocks.count("full_attention"),
+        dense_mlp_layers=blocks.count("mlp"),
+        experts=_nemotron_experts(config, routed) if routed else None,
+        recurrent=mixer,
+    )
+
+
+def _nemotron_experts(config: Config, layers: int) -> Experts:
+    return Experts(
+        count=config["n_routed_experts"],
+        per_token=config["num_experts_per_tok"],
+        intermediate=config["moe_intermediate_size"],
+        layers=layers,
+        shared=1,
+        shared_intermediate=config["moe_shared_expert_intermediate_size"],
+        latent=config.get("moe_latent_size"),
+        router_in_fp32=True,
+    )
+
+
 def _every(layers: int, period: int, offset: int) -> int:
     """Layers of which the index leaves `offset` when divided by `period`."""
     return sum(1 for index in range(layers) if index % period == offset)
