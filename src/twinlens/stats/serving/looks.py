@@ -45,7 +45,8 @@ def undecided(metrics: Mapping[str, Estimate], window: Window | None, slo: Slo |
         return ""
     if slo is not None:
         ruling = slo_standing(metrics, slo, level_of(protocol))
-        return f"whether {100 * slo.quantile:.4g} % of the requests are within the SLO" if ruling == "inconclusive" else ""
+        share = f"{100 * slo.quantile:.4g} %"
+        return f"whether {share} of the requests are within the SLO" if ruling == "inconclusive" else ""
     name = QUANTILE if QUANTILE in metrics else _WITHOUT_TOKENS
     known, called = metrics.get(name), "p90 TTFT" if name == QUANTILE else "p90 latency"
     if known is None or not known.value or known.low is None or known.high is None:
