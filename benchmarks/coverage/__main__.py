@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import sys
 
 import numpy as np
 
 from benchmarks.coverage.kinds import Case, every, with_long_truths
-from benchmarks.coverage.searches import Server, search
+from benchmarks.coverage.searches import Decoder, Server, search
 from twinlens.version import __version__
 
-SERVERS = (
+SERVERS: tuple[Server | Decoder, ...] = (
+    Decoder(0.99, 0.7),
+    Decoder(0.99, 0.8),
+    Decoder(0.95, 0.8),
+    Decoder(0.9, 0.9),
+    Decoder(0.99, 0.9),
     Server(1, 1.0, 0.9, 0.5),
     Server(1, 1.0, 0.95, 0.8),
     Server(4, 0.5, 0.95, 0.86),
@@ -35,8 +41,8 @@ def main(words: list[str]) -> int:
 
 
 def _searches(count: int) -> None:
-    print("\n| search at 95 % | requests a run | holds | low above the truth | high below | high / low | narrow |")
-    print("|---|---|---|---|---|---|---|")
+    print("\n| search at 95 % | requests a run | holds | low above | high below | high / low | ±10 % | wrong then |")
+    print("|---|---|---|---|---|---|---|---|")
     for server in SERVERS:
         for requests in (400, 1000, 3000):
             print(search_line(server, requests, count), flush=True)
@@ -54,17 +60,20 @@ def line(case: Case, count: int) -> str:
     return f"| {case.kind} | {case.rows} | {' | '.join(cells)} | {_percent(over.mean())} |"
 
 
-def search_line(server: Server, requests: int, count: int) -> str:
-    """Searches at one server: how many intervals hold the highest rate within the SLO."""
-    limit_s, truth = server.limit_s(), server.load * server.servers
-    found = [search(np.random.default_rng([seed, requests]), server, limit_s, requests) for seed in range(count)]
-    above = sum(one.low is not None and one.low >= truth for one in found)
-    below = sum(one.high is not None and one.high < truth for one in found)
-    widths = [one.high / one.low for one in found if one.low and one.high]
-    narrow = sum(one.outcome == "narrow" for one in found)
-    shown = [1 - (above + below) / count, above / count, below / count]
-    width = f"{np.median(widths):.2f}" if len(widths) > count / 2 else "open"
-    return f"| {server.name} | {requests} | {' | '.join(map(_percent, shown))} | {width} | {_percent(narrow / count)} |"
+def search_line(server: Server | Decoder, requests: int, count: int) -> str:
+    """Searches at one server: how many intervals hold the highest rate within the SLO; how many are of ±10 %, and how
+    many of all are so and wrong."""
+    slo, truth = server.slo(), server.rate_per_s
+    found = [search(np.random.default_rng([seed, requests]), server, slo, requests) for seed in range(count)]
+    above = [one.low is not None and one.low >= truth for one in found]
+    below = [one.high is not None and one.high < truth for one in found]
+    widths = [one.high / one.low if one.low and one.high else math.inf for one in found]
+    near = [width <= 1.1 / 0.9 for width in widths]
+    false = sum(is_near and (over or under) for is_near, over, under in zip(near, above, below, strict=True))
+    shown = [1 - (sum(above) + sum(below)) / count, sum(above) / count, sum(below) / count]
+    width = f"{np.median(widths):.2f}" if math.isfinite(float(np.median(widths))) else "open"
+    cells = [*map(_percent, shown), width, _percent(sum(near) / count), _percent(false / count)]
+    return f"| {server.name} | {requests} | {' | '.join(cells)} |"
 
 
 def _percent(share: float) -> str:

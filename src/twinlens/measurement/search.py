@@ -138,25 +138,29 @@ class _Way:
 
     def walk(self) -> SearchResult:
         """Measure until there is an answer, which is returned. Raises ExecutorFailed for a run that did not finish."""
-        while not isinstance(ask := next_value(self._tried, self._search), Done):
+        while not isinstance(ask := next_value(self._tried, self._search, self._asked.slo), Done):
             before = sum(tried.value == ask for tried in self._tried)
             spec = self._asked.study.trial(self._where, ask, before)
             run = self._asked.known.get(spec.fingerprint())
             if run is None and (spent := self._spent(spec)):
-                return replace(self._found(so_far(self._tried, self._search), spent), outcome="budget")
-            done = so_far(self._tried, self._search)
+                return replace(self._found(self._so_far(), spent), outcome="budget")
+            done = self._so_far()
             run = run or self._measured(spec, ask, self._tell(len(self._tried) + 1, spec, done))
             earlier = [tried for tried in self._tried if tried.value == ask]
             verdict, why, shares = judged(summary := store_summary(run), self._asked.slo, self._search, earlier)
             took_s = run.sections.took_s or summary.verdict.end_s
-            self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s, shares))
+            judged_rows = summary.verdict.end_row - summary.verdict.begin_row
+            self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s, shares, judged_rows))
             invalid = sum(tried.value == ask and tried.verdict == "invalid" for tried in self._tried)
             if invalid >= self._search.tries:  # once may be a neighbour's doing
                 limit = Finding("search-client-limit", "notes", because=(why,))
-                return replace(self._found(so_far(self._tried, self._search), limit), outcome="invalid")
-            done = so_far(self._tried, self._search)
+                return replace(self._found(self._so_far(), limit), outcome="invalid")
+            done = self._so_far()
             self._keep(replace(self._found(done, answer(done, self._search, "search-running")), outcome="running"))
         return self._found(ask)
+
+    def _so_far(self) -> Done:
+        return so_far(self._tried, self._search, self._asked.slo)
 
     def _spent(self, spec: RunSpec) -> Finding | None:
         """Why the search ends where one more run does not fit into the budget of seconds."""
@@ -165,7 +169,7 @@ class _Way:
         next_s = max([spec.protocol.duration_s, *(tried.took_s for tried in self._tried)])
         if budget_s is None or spent_s + next_s <= budget_s:
             return None
-        done = so_far(self._tried, self._search)
+        done = self._so_far()
         return answer(done, self._search, "search-seconds-spent", budget_s=budget_s, spent_s=spent_s)
 
     def _measured(self, spec: RunSpec, value: float, say: SayProgress) -> Run:
@@ -175,7 +179,7 @@ class _Way:
             running = self._asked.servers.of(spec.model_copy(update={"repeat": 0}), phrases(say))
             folder = measure_one(self._asked.folder, spec, say, running)
         except ExecutorFailed as error:
-            done = so_far(self._tried, self._search)
+            done = self._so_far()
             failed = answer(done, self._search, "search-run-failed", value=value, error=str(error))
             self._keep(replace(self._found(done, failed), outcome="failed"))
             raise ExecutorFailed(f"at {value:g} {self._search.unit}: {error}", code=error.code) from error

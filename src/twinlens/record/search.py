@@ -31,6 +31,7 @@ class Tried:
     time it took.
 
     `shares`: for each limit, the share of this run's requests within it and how many independent ones that rests on.
+    `requests`: how many of it are judged.
     """
 
     run: str
@@ -40,14 +41,15 @@ class Tried:
     why: Finding
     took_s: float
     shares: dict[str, tuple[float, int]] = field(default_factory=dict)
+    requests: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """One search: at which point of the sweep, its runs in order, and [low, high) as far as it is known.
 
-    `low`: the highest value that passed below every one that failed; `high`: the lowest that failed; None where there
-    is none.
+    `low`, `high`: of the limit by all runs together; where these say nothing, the highest value that passed below every
+    one that failed and the lowest that failed, None where there is none.
     """
 
     where: dict[str, Any]

@@ -20,7 +20,9 @@ class Search(Spec):
     )
     start: PositiveFloat = Field(1.0, description="The value to begin with.")
     # Values asked for have three digits, so 1 % is the closest that two of them come.
-    width: Annotated[float, Field(ge=0.01)] = Field(0.1, description="The search ends when high ≤ low · (1 + width).")
+    width: Annotated[float, Field(ge=0.01)] = Field(
+        0.2, description="The search ends when high ≤ low · (1 + width): 0.2 is about ± 10 %."
+    )
     most_points: PositiveInt = Field(12, description="The most runs of one search.")
     tries: PositiveInt = Field(
         2, description="How often a value is measured while its runs cannot tell, or have an invalid client."

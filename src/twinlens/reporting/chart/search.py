@@ -31,7 +31,7 @@ def search_chart(record: SearchRecord, result: SearchResult, anchor: str) -> Fig
     low, high = min(values) / 1.25, max(values) * 1.25
     bands = []
     for number in range(1, len(result.tried) + 1):
-        known = so_far(result.tried[:number], record.search)
+        known = so_far(result.tried[:number], record.search, record.slo)
         bands.append({"from": number - 0.5, "to": number + 0.5, "low": known.low or low, "high": known.high or high})
     y_scale = alt.Scale(type="log", domain=[low, high], nice=False)
     x = alt.X(

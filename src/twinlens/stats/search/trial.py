@@ -12,6 +12,7 @@ from twinlens.record.search import TrialVerdict, Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.repeats import binomial_bounds
+from twinlens.stats.search.limit import highest, next_by_curve
 from twinlens.stats.search.next_rate import CONFIDENCE, Done, SearchRule, Trial, next_rate
 from twinlens.stats.serving.goodput import slo_standing
 from twinlens.stats.summary.group import Summary
@@ -68,8 +69,39 @@ def rule_of(search: Search) -> SearchRule:
     return SearchRule(start, search.width, search.most_points, search.tries, least=least, most=most)
 
 
-def next_value(tried: Sequence[Tried], search: Search) -> float | Done:
-    """The next value to measure, rounded so that people can read it, or the answer."""
+def next_value(tried: Sequence[Tried], search: Search, slo: Slo) -> float | Done:
+    """The next value to measure, rounded so that people can read it, or the answer.
+
+    Where the runs' verdicts bracket the limit narrowly, that is the answer; otherwise the curve through all runs says
+    what is known and what to measure (`stats.search.limit`), and the verdicts where it has nothing to say.
+    """
+    done = so_far(tried, search, slo)
+    if done.outcome == "narrow" or len(tried) >= search.most_points:
+        return done
+    ask = _by_verdicts(tried, search)
+    if isinstance(ask, Done) and ask.outcome in ("narrow", "none", "all"):
+        return ask
+    asked = next_by_curve(tried, search, slo, CONFIDENCE)
+    if asked is not None:
+        return search.rounded(asked)
+    return replace(done, outcome=ask.outcome) if isinstance(ask, Done) else ask
+
+
+def so_far(tried: Sequence[Tried], search: Search, slo: Slo) -> Done:
+    """The result if no further run follows: what the curve says, or the verdicts where it says nothing."""
+    known = _history(tried)
+    if not known:
+        return Done(None, None, "budget", 0)
+    found = highest(tried, search, slo, CONFIDENCE)
+    if found is not None and found.low is not None and found.high is not None:
+        is_narrow = found.high <= found.low * (1 + search.width)
+        return Done(found.low, found.high, "narrow" if is_narrow else "budget", len(known))
+    done = next_rate(known, replace(rule_of(search), most_trials=len(known)))
+    assert isinstance(done, Done)
+    return done
+
+
+def _by_verdicts(tried: Sequence[Tried], search: Search) -> float | Done:
     rule, history = rule_of(search), _history(tried)
     ask = next_rate(history, rule)
     if isinstance(ask, Done):
@@ -77,20 +109,9 @@ def next_value(tried: Sequence[Tried], search: Search) -> float | Done:
     value = search.rounded(ask)
     measured = {trial.value for trial in tried}
     if value in measured and ask not in measured:  # no value lies between two neighbours: they are as narrow as can be
-        at_last = replace(rule, width=math.inf)
-        done = next_rate(history, at_last)
-        return done if isinstance(done, Done) else so_far(tried, search)
+        done = next_rate(history, replace(rule, width=math.inf))
+        return done if isinstance(done, Done) else Done(None, None, "budget", len(history))
     return value
-
-
-def so_far(tried: Sequence[Tried], search: Search) -> Done:
-    """The result if no further run follows."""
-    known = _history(tried)
-    if not known:
-        return Done(None, None, "budget", 0)
-    done = next_rate(known, replace(rule_of(search), most_trials=len(known)))
-    assert isinstance(done, Done)
-    return done
 
 
 def answer(done: Done, search: Search, code: str = "", **numbers: float | str) -> Finding:
