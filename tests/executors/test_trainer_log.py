@@ -15,7 +15,7 @@ import twinlens as tl
 from material import measured, quiet, spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.registry import trainer
-from twinlens.executors.trainer_log import megatron, nemo, torchtitan, torchtitan_spans
+from twinlens.executors.trainer_log import megatron, nemo, nemo_automodel, torchtitan, torchtitan_spans
 from twinlens.executors.trainer_log.line import plain, real, seconds, whole
 from twinlens.executors.trainer_log.rows import rows_of
 from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
@@ -30,6 +30,7 @@ READERS = {
     "torchtitan": torchtitan.read,
     "torchtitan-spans": torchtitan_spans.read,
     "nemo": nemo.read,
+    "nemo-automodel": nemo_automodel.read,
 }
 
 
@@ -270,3 +271,48 @@ def test_a_log_is_measured_into_a_run_like_any_other(tmp_path: Path) -> None:
     page = tl.report([run], to=tmp_path / "report.html").read_text(encoding="utf-8")
     assert [word for word in ("adamw", "markov", "Seeds:", "Rows were taken for") if word in page] == []
     assert run.facts.work == {}, "their TFLOP/s is not taken as ours"
+
+
+def test_nemo_automodels_lines_have_the_time_between_two_and_a_validation_is_no_step() -> None:
+    rows, codes, (said,) = played(SAMPLES / "nemo_automodel.log", "nemo-automodel", 8, 2048)
+    assert codes == ["read-from-log"]
+    assert [row.end_ns - row.begin_ns for row in rows] == [10_000_000_000, 12_000_000_000]
+    assert [row.loss for row in rows] == [2.25, 2.0]
+    assert "to 1.0 s" in said
+    assert "Of one GPU it says 14.0 GiB allocated at most" in said
+
+
+def test_memory_and_energy_of_a_gpu_are_said_where_the_log_says_them(tmp_path: Path) -> None:
+    *_, (_, titan) = played(SAMPLES / "torchtitan.log", "torchtitan", 8, 2048)
+    assert "Of one GPU it says 135 GiB reserved at most; of how many GPUs, it does not say." in titan
+    *_, (nemo_said,) = played(SAMPLES / "nemo.log", "nemo", 128, 4096)
+    assert "119 GiB reserved at most" in nemo_said, "127,785,762,816 bytes"
+    line = (
+        " [2026-02-06 20:55:0{0}] iteration {0}/ 9 | consumed samples: {1} | elapsed time per iteration (ms): 2000.0 | "
+        "energy per GPU (J/iter/GPU): {2} | power per GPU (W/GPU): {3} | global batch size: 32 | lm loss: 2.0 |\n"
+    )
+    ranks = (
+        "[Rank {0}] (after 2 iterations) memory (MB) | allocated: 1.0 | max allocated: {1} | reserved: 3.0 | "
+        "max reserved: {2}\n"
+    )
+    log = tmp_path / "megatron.log"
+    log.write_text(
+        line.format(1, 32, 9000.0, 4500.0) + line.format(2, 64, 1200.0, 600.0)
+        + ranks.format(0, 1024.0, 4096.0) + ranks.format(1, 2048.0, 3072.0) + line.format(3, 96, 1400.0, 700.0)
+    )  # fmt: skip
+    rows, _, (said,) = played(log, "megatron", 32, 128)
+    assert len(rows) == 3
+    assert "2.00 GiB allocated at most, 4.00 GiB reserved at most, 1.30 kJ a step, 650 W mean power" in said
+    assert "Of one GPU" not in played(SAMPLES / "megatron.log", "megatron", 32, 128)[2][0]
+
+
+def test_a_time_with_a_comma_in_its_exponent_is_read_as_its_number_is() -> None:
+    assert seconds("1e0,5", 1.0) == (None, 0.0)
+    assert seconds("1e0,2", 1.0) == (100.0, 100.0)
+
+
+def test_a_figure_of_one_gpu_is_no_metric_and_the_reason_says_that_the_log_has_it(tmp_path: Path) -> None:
+    run = measured(tmp_path, asked(SAMPLES / "nemo.log", "nemo", 128, 4096) | {"protocol": {"repeats": 1}})
+    metrics = summary_of(run).metrics
+    assert metrics["peak_bytes"].value is None
+    assert "the log says it of one GPU" in metrics["peak_bytes"].reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -51,6 +52,8 @@ def summarise(run: Run) -> Summary:
         if _is_attached(run)
         else Estimate.absent(BYTES, "some ranks are on other nodes, whose memory is not sampled here")
         if _nodes(run) > 1 and run.sections.device_memory is None
+        else Estimate.absent(BYTES, said)
+        if (said := _said_of_one_gpu(run, "allocated_bytes", "reserved_bytes"))
         else peak_memory(
             run.telemetry,
             is_server=run.sections.server is not None,
@@ -263,10 +266,20 @@ def _why_no_energy(run: Run) -> str:
         return "points took turns, and a counter goes on counting through all of them"
     if (nodes := _nodes(run)) > 1:
         return f"the ranks are on {nodes} nodes, and the counters of one are read"
+    if said := _said_of_one_gpu(run, "energy_j"):
+        return said
     fact = run.facts.executor.facts.get("power.source") if run.facts else None
     if fact is None:
         return "the executor said nothing about energy counters"
     return fact.reason or fact.source
+
+
+def _said_of_one_gpu(run: Run, *names: str) -> str:
+    """The reason for no sum where a trainer's log says a figure of one GPU; "" where it does not."""
+    read = next((each for each in run.facts.findings if each.code == "read-from-log"), None) if run.facts else None
+    said = read.numbers.get("of_gpu") if read else None
+    known = isinstance(said, Mapping) and any(name in said for name in names)
+    return "the log says it of one GPU (see the finding) and not how many there are" if known else ""
 
 
 def _switches(run: Run) -> dict[str, Any]:

@@ -58,6 +58,6 @@ def seconds(text: str | None, unit_s: float) -> tuple[float | None, float]:
     value = real(text)
     if text is None or value is None or not 0 < value * unit_s < _LONGEST_STEP_S:
         return None, 0.0
-    mantissa, _, exponent = text.split("/")[0].strip().lower().partition("e")
+    mantissa, _, exponent = text.split("/")[0].replace(",", "").strip().lower().partition("e")
     digits = len(mantissa.partition(".")[2])
     return value * unit_s, unit_s * 10.0 ** (int(exponent or 0) - digits)

@@ -10,7 +10,7 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_outside
 from twinlens.executors.protocol import Say
-from twinlens.executors.trainer_log import megatron, nemo, torchtitan, torchtitan_spans
+from twinlens.executors.trainer_log import megatron, nemo, nemo_automodel, torchtitan, torchtitan_spans
 from twinlens.executors.trainer_log.options import FORMATS, OPTIONS
 from twinlens.executors.trainer_log.rows import Rows, rows_of
 from twinlens.executors.trainer_log.step_record import Reader, ReadLog
@@ -22,9 +22,13 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, TrainingWorkload
 
 _READERS: dict[str, Reader] = dict(
-    zip(FORMATS, (megatron.read, torchtitan.read, torchtitan_spans.read, nemo.read), strict=True)
+    zip(
+        FORMATS,
+        (megatron.read, torchtitan.read, torchtitan_spans.read, nemo.read, nemo_automodel.read),
+        strict=True,
+    )
 )
-_NAMES = dict(zip(FORMATS, ("Megatron-LM", "torchtitan", "torchtitan", "NeMo"), strict=True))
+_NAMES = dict(zip(FORMATS, ("Megatron-LM", "torchtitan", "torchtitan", "NeMo", "NeMo Automodel"), strict=True))
 _LONGEST_S = 1e9
 
 
@@ -153,8 +157,9 @@ def _findings(rows: Rows, log: ReadLog, kind: str, cut: bool) -> tuple[Finding, 
         "skipped": rows.skipped,
         "nan": rows.nan,
         "resolution_s": rows.resolution_s,
+        "of_gpu": dict(rows.of_gpu),
         "phases": [name.removesuffix("_ns") for name in rows.phases],
-        "gaps": "inside" if kind == "torchtitan" else "outside",
+        "gaps": "inside" if kind in ("torchtitan", "nemo-automodel") else "outside",
     }
     read = Finding("read-from-log", "notes", _NAMES[kind], said)
     if rows.steps_each == 1:

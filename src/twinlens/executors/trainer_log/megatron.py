@@ -22,6 +22,9 @@ _ELAPSED = (
     ("elapsed_time_per_iteration_ms", 1e-3),
     ("elapsed time per iteration (s)", 1.0),
 )
+_MEMORY = re.compile(r"\(after \d+ iterations\) memory \(MB\)")
+_OF_GPU = {"energy_j": "energy per GPU (J/iter/GPU)", "power_w": "power per GPU (W/GPU)"}
+_PEAKS = {"allocated_bytes": "max allocated", "reserved_bytes": "max reserved"}
 _EXCHANGED = ("forward-recv", "backward-recv", "forward-send", "backward-send")
 
 
@@ -29,6 +32,7 @@ def read(lines: Iterable[str]) -> ReadLog:
     """Records of all lines of iterations. Times of the newest line's timers are the largest of any rank."""
     records: list[StepRecord] = []
     timers: dict[str, float] = {}
+    peaks: dict[str, float] = {}
     unread, timer, timed = 0, "", False
     for line in lines:
         rank, text = plain(line)
@@ -39,6 +43,9 @@ def read(lines: Iterable[str]) -> ReadLog:
             record = _record(whole(found[1]), rank, cells(text))
             unread += record is None
             records += [record] if record is not None else []
+        elif _MEMORY.search(text) is not None:  # a line of each rank, once the optimizer has its state
+            for name, value in _said(cells(text), _PEAKS).items():
+                peaks[name] = max(peaks.get(name, 0.0), value * 2**20)
         elif not timed:
             timed = _TIMERS in text
         elif (of_rank := _RANK.match(text)) is not None and timer:
@@ -48,7 +55,12 @@ def read(lines: Iterable[str]) -> ReadLog:
             if (value := real(entry[3] or entry[4])) is not None:
                 timers[timer] = value / 1e3
     _close(records, timers)
-    return ReadLog(tuple(records), unread)
+    return ReadLog(tuple(records), unread, peaks)
+
+
+def _said(found: Mapping[str, str], names: Mapping[str, str]) -> dict[str, float]:
+    said = {name: real(found.get(key)) for name, key in names.items()}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _record(number: int | None, rank: str, found: Mapping[str, str]) -> StepRecord | None:
@@ -67,6 +79,7 @@ def _record(number: int | None, rank: str, found: Mapping[str, str]) -> StepReco
         losses={key: value for key, value in losses.items() if value is not None},
         skipped=whole(found.get("number of skipped iterations")) or 0,
         nan=whole(found.get("number of nan iterations")) or 0,
+        of_gpu=_said(found, _OF_GPU),
         rank=rank,
     )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from twinlens.executors.trainer_log.line import cells, loss, plain, seconds, whole
+from twinlens.executors.trainer_log.line import cells, loss, plain, real, seconds, whole
 from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
 
 _ITERATION = re.compile(r"\bTraining epoch \d+, iteration (\d+)\s*/")
@@ -32,7 +32,7 @@ def _record(iteration: int | None, rank: str, text: str) -> StepRecord | None:
     number = whole(found["global_step"]) if "global_step" in found else iteration
     if number is None or step_s is None:
         return None
-    said = loss(found.get("reduced_train_loss", ""))
+    said, reserved = loss(found.get("reduced_train_loss", "")), real(found.get("max_memory_reserved"))
     return StepRecord(
         number + 1,
         step_s,
@@ -40,5 +40,6 @@ def _record(iteration: int | None, rank: str, text: str) -> StepRecord | None:
         samples=whole(found.get("global_batch_size")),
         consumed=whole(found.get("consumed_samples")),
         losses={} if said is None else {"reduced_train_loss": said},
+        of_gpu={} if reserved is None else {"reserved_bytes": reserved},
         rank=rank,
     )

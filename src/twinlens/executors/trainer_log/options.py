@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from twinlens.executors.capabilities import Option
 
-FORMATS = ("megatron", "torchtitan", "torchtitan-spans", "nemo")
+FORMATS = ("megatron", "torchtitan", "torchtitan-spans", "nemo", "nemo-automodel")
 OPTIONS: Mapping[str, Option] = {
     "log": Option("", description="The file to which the trainer wrote its lines."),
     "format": Option(FORMATS[0], FORMATS, description="The trainer that wrote the log."),

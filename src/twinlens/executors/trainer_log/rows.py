@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ class Rows:
     nan: int
     resolution_s: float
     phases: tuple[str, ...]
+    of_gpu: Mapping[str, float]
+    """Of one GPU: the largest peak of memory, and the mean energy and power of lines after a start."""
 
 
 def rows_of(log: ReadLog, samples: int, tokens_each: int) -> Rows:
@@ -67,7 +69,18 @@ def rows_of(log: ReadLog, samples: int, tokens_each: int) -> Rows:
     skipped, nan = sum(record.skipped for record in of_one), sum(record.nan for record in of_one)
     ends = of_one[0].number, newest
     others = len(log.records) - used
-    return Rows(tuple(marks), steps_each, *ends, others, starts, skipped, nan, resolution_s, tuple(sorted(phases)))
+    return Rows(
+        tuple(marks), steps_each, *ends, others, starts, skipped, nan, resolution_s, tuple(sorted(phases)), _of_gpu(log)
+    )
+
+
+def _of_gpu(log: ReadLog) -> dict[str, float]:
+    said: dict[str, list[float]] = {name: [value] for name, value in log.of_gpu.items()}
+    for before, record in _with_before([each for each in log.records if each.rank == log.records[0].rank]):
+        for name, value in record.of_gpu.items():
+            if before is not None or name.endswith("_bytes"):
+                said.setdefault(name, []).append(value)
+    return {name: max(each) if name.endswith("_bytes") else sum(each) / len(each) for name, each in said.items()}
 
 
 def _with_before(records: list[StepRecord]) -> Iterator[tuple[StepRecord | None, StepRecord]]:

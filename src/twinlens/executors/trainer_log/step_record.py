@@ -14,7 +14,8 @@ class StepRecord:
     about several. `resolution_s`: the last digit of that as printed, in seconds. `samples`: of one step. `consumed`:
     samples since the training began; `consumed_tokens` likewise. `losses`: by the log's own names. `phases_s`: seconds
     of a step, under the names of `Marks`. `skipped`, `nan`: iterations since the line before that trained nothing, or
-    whose loss was no number. `rank`: the prefix of the process that printed it, "" where there is none.
+    whose loss was no number. `of_gpu`: what it says of one GPU: `allocated_bytes` and `reserved_bytes` (peaks),
+    `energy_j` of a step, `power_w`. `rank`: the prefix of the process that printed it, "" where there is none.
     """
 
     number: int
@@ -27,15 +28,18 @@ class StepRecord:
     phases_s: Mapping[str, float] = field(default_factory=dict)
     skipped: int = 0
     nan: int = 0
+    of_gpu: Mapping[str, float] = field(default_factory=dict)
     rank: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """All records in the order of their lines. `unread`: lines that begin as a step's does and cannot be read."""
+    """All records in the order of their lines. `unread`: lines that begin as a step's does and cannot be read.
+    `of_gpu`: the largest of any GPU, where lines of their own say it."""
 
     records: tuple[StepRecord, ...]
     unread: int = 0
+    of_gpu: Mapping[str, float] = field(default_factory=dict)
 
 
 Reader = Callable[[Iterable[str]], ReadLog]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.number import number, numbers
-from twinlens.units import SECONDS, show
+from twinlens.units import BYTES, JOULES, SECONDS, WATTS, show
 
 
 def _read_from_log(finding: Finding) -> str:
@@ -18,10 +19,24 @@ def _read_from_log(finding: Finding) -> str:
     return (
         f"Read from a log of {finding.subject}: {lines:,} lines that say a step's time, steps {first:,} to {last:,}, "
         f"to {show(float(resolution_s), SECONDS, 2)}{f' ({counted})' if counted else ''}; nothing was measured here. "
-        f"{known} What came between steps (evaluations, checkpoints) {between}."
+        f"{known}{_of_gpu(finding)} What came between steps (evaluations, checkpoints) {between}."
     )
 
 
+def _of_gpu(finding: Finding) -> str:
+    """What it says of one GPU; how many there are it does not say, so that nothing can be summed."""
+    found = finding.numbers.get("of_gpu")
+    said = found if isinstance(found, Mapping) else {}
+    words = [f"{show(float(said[name]), unit)} {what}" for name, unit, what in _OF_GPU if name in said]
+    return f" Of one GPU it says {', '.join(words)}; of how many GPUs, it does not say." if words else ""
+
+
+_OF_GPU = (
+    ("allocated_bytes", BYTES, "allocated at most"),
+    ("reserved_bytes", BYTES, "reserved at most"),
+    ("energy_j", JOULES, "a step"),
+    ("power_w", WATTS, "mean power"),
+)
 _COUNTS = (
     ("unread", 0, "unreadable lines: {:,}"),
     ("others", 0, "lines left out, of other processes or on the same step: {:,}"),
