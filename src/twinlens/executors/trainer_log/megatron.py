@@ -44,8 +44,8 @@ def read(lines: Iterable[str]) -> ReadLog:
             unread += record is None
             records += [record] if record is not None else []
         elif _MEMORY.search(text) is not None:  # a line of each rank, once the optimizer has its state
-            for name, value in _said(cells(text), _PEAKS).items():
-                peaks[name] = max(peaks.get(name, 0.0), value * 2**20)
+            for name, peak in _said(cells(text), _PEAKS).items():
+                peaks[name] = max(peaks.get(name, 0.0), peak * 2**20)
         elif not timed:
             timed = _TIMERS in text
         elif (of_rank := _RANK.match(text)) is not None and timer:
