@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,9 +41,17 @@ def demo(
     watch: Watch | Progress | None = Progress(),
     fresh: bool = False,
     keep_open: bool = False,
+    first: Callable[[Outcome, int], None] | None = None,
 ) -> Demo:
-    """The bundled studies, both lenses, and a report of them in `out`. Parameters are those of `measure`."""
-    outcomes = tuple(measure(study, out, watch=watch, fresh=fresh, keep_open=True) for study in demo_studies())
+    """The bundled studies, both lenses, and a report of them in `out`. Parameters are those of `measure`.
+
+    `first` is told of the outcome of the first study as soon as it is there, and how many follow.
+    """
+    begun, *others = demo_studies()
+    outcomes = (measure(begun, out, watch=watch, fresh=fresh, keep_open=True),)
+    if first is not None:
+        first(outcomes[0], len(others))
+    outcomes += tuple(measure(study, out, watch=watch, fresh=fresh, keep_open=True) for study in others)
     runs = Runs.of(run for outcome in outcomes for run in outcome.runs)
     path = report(runs, Path(out) / f"{outcomes[0].folder.name}.html", "Twinlens demo")
     for outcome in () if keep_open else outcomes:

@@ -11,12 +11,13 @@ from twinlens.api.runs import as_json
 from twinlens.cli.progress import progress, tell_refusals
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.cli.show import print_runs
+from twinlens.measurement.study import Outcome
 from twinlens.record.store import end_study
 
 
 def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
     with sentences():
-        done = demo(folder, watch=progress(quiet), fresh=fresh, keep_open=True)
+        done = demo(folder, watch=progress(quiet), fresh=fresh, keep_open=True, first=None if json else _print_first)
         tell_refusals(done.outcomes)
         if json:
             print_json(as_json(done.runs))
@@ -32,3 +33,10 @@ def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
             end_study(outcome.folder)
         for outcome in done.outcomes:
             raise_failures(outcome)
+
+
+def _print_first(outcome: Outcome, following: int) -> None:
+    """The table of the first study while the others are measured."""
+    print_runs(outcome.runs)
+    out().print(f"\nThe first of {following + 1} studies; the table of all follows.\n")
+    sys.stdout.flush()
