@@ -48,7 +48,7 @@ def demo(
     `first` is told of the outcome of the first study as soon as it is there, and how many follow.
     """
     begun, *others = demo_studies()
-    outcomes = (measure(begun, out, watch=watch, fresh=fresh, keep_open=True),)
+    outcomes: tuple[Outcome, ...] = (measure(begun, out, watch=watch, fresh=fresh, keep_open=True),)
     if first is not None:
         first(outcomes[0], len(others))
     outcomes += tuple(measure(study, out, watch=watch, fresh=fresh, keep_open=True) for study in others)
