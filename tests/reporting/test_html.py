@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -177,3 +178,14 @@ def test_a_notebook_session_shows_runs_by_itself(demo: list[Pair]) -> None:
             assert len(shown["text/html"]) < 20_000
     finally:
         shell.InteractiveShell.clear_instance()
+
+
+def test_a_page_folds_what_is_looked_up_and_has_no_column_of_dashes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "sample-report.html").read_text(encoding="utf-8")
+    assert len(page) < 1_500_000
+    head, _, rest = page.partition('<h2 id="definitions">')
+    assert "<details><summary>" in rest[:200]
+    assert head.count('<article class="binds">') == 0, "several diagnoses are folded, one line each"
+    for table in re.findall(r"<table>.*?</table>", page, re.DOTALL):
+        if ">factor</th>" in table:
+            assert re.search(r"\d×", table), "a factor column has a factor"
