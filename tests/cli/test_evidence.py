@@ -364,6 +364,6 @@ def test_where_no_run_is_near_an_example_or_the_spec_is_the_start(question: str,
 
 
 def test_a_run_of_an_older_version_can_be_the_start() -> None:
-    told = call(RESULTS / "2026-11-20-epyc-2core", "--for", "lens=training,precision=bf16,batch=1").stdout
+    told = call(RESULTS / "2026-11-20-epyc-2core", "--for", "lens=training,precision=fp16,batch=1").stdout
     words = shlex.split(told.splitlines()[-1])
-    assert tl.load(words[2], [word for word in words[3:] if word != "--set"]).point.precision == "bf16"
+    assert tl.load(words[2], [word for word in words[3:] if word != "--set"]).point.precision == "fp16"
