@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from test_measure_study import SLOW, begun, waited
+from test_measure_study import SLOW, begun, heard, waited
 
 from material import command, study_of, training
 from twinlens.errors import BadInput, Interrupted
@@ -45,7 +45,7 @@ PAIRED: dict[str, Any] = {
 def started(spec: Path, out: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
         command("measure", spec, "--out", out, "-q"),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heard,
     )  # fmt: skip
 
 

@@ -37,6 +37,12 @@ def waited(true: Callable[[], Any], limit_s: float = 30.0) -> Any:
     return found
 
 
+def heard() -> None:
+    """Let a new process hear what ends it, though the tests themselves may run under nohup or in the background."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def begun(out: Path, data: dict[str, Any]) -> tuple[subprocess.Popen[str], Path, int]:
     """`twinlens measure` in its own process group, as a terminal starts it, with rows on disk: process, run, worker."""
     spec = out / "slow.toml"
@@ -44,7 +50,7 @@ def begun(out: Path, data: dict[str, Any]) -> tuple[subprocess.Popen[str], Path,
     spec.write_text(dump(study_of(data)))
     process = subprocess.Popen(
         command("measure", spec, "--out", out, "-q"),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heard,
     )  # fmt: skip
     run = waited(lambda: next((p.parent for p in out.glob("*/*/*.arrows") if rows_of(p.parent)), None))
     return process, run, json.loads((run / "run.json").read_text())["pid"]
