@@ -70,7 +70,8 @@ class Schedule(Protocol):
         ...
 
     def done(self, request: Request) -> None:
-        """One request has ended."""
+        """One request has ended: its row, whose `end_ns` is later than the one handed on where the stream was over
+        later than the answer. What waits for an end waits for that."""
         ...
 
 
