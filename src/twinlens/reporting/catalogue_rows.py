@@ -65,7 +65,8 @@ def _price_words(price: Any) -> str:
 
 
 def _range(price: Any) -> str:
-    low, high = (f"{end:,f}" for end in (price.low, price.high))
+    """As quoted; a whole amount of thousands has no cents."""
+    low, high = (f"{end:,.0f}" if end >= 1000 and end % 1 == 0 else f"{end:,f}" for end in (price.low, price.high))
     return low if price.low == price.high else f"{low} to {high}"
 
 
