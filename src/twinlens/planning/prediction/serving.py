@@ -51,16 +51,18 @@ def closed_loop(
     context = prompt + answer / 2.0
     most = np.maximum(most, 1.0)
     alone = _prefill_s(work, rates, layout, fitted, prompt)
-    batch = np.minimum(users, most) * 1.0
+    there = np.minimum(users, most) * 1.0
+    batch = there
     for _ in range(_ROUNDS):
         step = decode_step(work, rates, layout, fitted, batch, context).total_s
         extra = interference_s(work, rates, layout, fitted, prompt, batch, batch / answer)
-        tpot = step + others(batch) / answer * extra
+        met = others(there) * batch / np.maximum(there, 1.0)  # each of them decodes for the same share of the time
+        tpot = step + met / answer * extra
         spent = answer * tpot
-        burst = fitted.burst * (np.minimum(users, most) - 1.0) * extra
+        burst = fitted.burst * others(there) * extra
         first = alone + burst + step / 2.0 + fitted.arrive_s
-        batch = 0.5 * batch + 0.5 * np.minimum(users, most) * spent / (spent + first)
-    served = np.minimum(users, most) / (spent + first)
+        batch = 0.5 * batch + 0.5 * there * spent / (spent + first)
+    served = there / (spent + first)
     waits = np.maximum(users - most, 0.0) / served
     return Served(tpot, alone, first - alone + waits, batch, served, most)
 
