@@ -27,6 +27,6 @@ def test_its_numbers_are_what_the_commands_say() -> None:
     assert len(said) == 4
     for place, number in ((0, "$0.000208"), (1, "$0.00011/"), (2, "month 85")):
         assert number in said[place]
-    whole = re.search(r"pay for (\d+) busy hours", TUTORIAL)
+    whole = re.search(r"busy for (\d+) of its 730 hours", TUTORIAL)
     assert whole is not None
     assert int(whole[1]) == round(1000 * 10 * 365 / 12 / (4 * 3600))

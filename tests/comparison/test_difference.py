@@ -111,7 +111,7 @@ def _with(run: Run, facts: dict[str, Fact]) -> Run:
 def test_every_field_of_a_spec_and_every_compared_field_has_a_rule() -> None:
     spec = side("a").spec
     paths = [f"{table}.{name}" for table in ("workload", "point", "protocol", "executor") for name in spec[table]]
-    assert len(paths) == 44
+    assert len(paths) == 46
     assert all(rule_of_path(path).role in "MVQC" for path in paths)
     assert {FIELDS[key].letter[0] for key in RULES} == set("ABCDEFH")
     with pytest.raises(KeyError):

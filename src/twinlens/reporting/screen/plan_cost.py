@@ -47,7 +47,7 @@ def _lines(answer: Cost, notes: Sequence[Finding], why: bool) -> Iterator[Render
     lacking = {clause_of(each.reason) for each in answer.figures() if each.reason is not None}
     yield from row("not said  ", sorted(lacking))
     yield from row("assumed   ", [clause_of(each) for each in (*notes, *answer.assumptions())])
-    yield from row("prices    ", sources(answer.figures()))
+    yield from row("prices    ", sources(answer.figures(), 200 if why else 40))
 
 
 def _table(answer: Cost) -> RenderableType:
