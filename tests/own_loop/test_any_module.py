@@ -14,6 +14,8 @@ from torch.profiler import profile
 
 import twinlens as tl
 from twinlens.executors.torch.evidence.profiled_work import ProfiledWork, profiled_work
+from twinlens.executors.torch.own_loop.evidence import Seen, work_of_pass
+from twinlens.record.estimate import Estimate
 
 
 def work_of(model: nn.Module, data: torch.Tensor) -> ProfiledWork:
@@ -87,3 +89,16 @@ def test_a_loop_round_linear_layers_has_a_roofline_and_a_verdict(tmp_path: Path)
     assert found.phases[0].numbers.get("why") not in ("no-work", "no-ceiling")
     assert found.counters[0].value.value is not None, "FLOP per byte are known"
     assert "ceiling-not-measured" not in {each.code for each in found.findings}
+
+
+def test_memory_that_is_not_known_is_no_0_in_the_bytes_of_a_step() -> None:
+    seen = Seen(nn.Linear(2, 2), torch.optim.SGD([torch.zeros(1)]), torch.device("cpu"), 1, False)
+    memory = {
+        "weights_bytes": Estimate(8.0, "bytes", "by hand", "measured"),
+        "gradients_bytes": Estimate.absent("bytes", "not seen"),
+        "optimizer_bytes": Estimate(0.0, "bytes", "by hand", "measured"),
+    }
+    found = work_of_pass(seen, ProfiledWork(10.0, 4.0), memory)
+    assert found["counted_step_flop"].value == 10
+    assert found["resident_step_bytes"].value is None
+    assert found["resident_step_bytes"].reason == "the memory of gradients is not known"

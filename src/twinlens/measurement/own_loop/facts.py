@@ -76,7 +76,7 @@ def _counted(work: dict[str, Estimate], even: bool) -> dict[str, Estimate]:
     """Work of a step as its profiled pass shows it, in the place of what theory has no formula for."""
     for name, counted in (("step_flop", "counted_step_flop"), ("step_bytes", "resident_step_bytes")):
         theory, found = work.get(name), work.get(counted)
-        if even and found is not None and (theory is None or theory.value is None):
+        if even and found is not None and found.value is not None and (theory is None or theory.value is None):
             why = theory.reason if theory is not None else "theory does not know it"
             work = work | {name: replace(found, method=f"{found.method} ({why})")}
     return work

@@ -124,19 +124,22 @@ def work_of_pass(seen: Seen, work: ProfiledWork | None, memory: Estimates) -> Es
     """
     if work is None or not work.flop:
         return {}
-    passes, each = max(1, seen.passes), {name: memory[name].value or 0.0 for name in _RESIDENT if name in memory}
-    weights, gradients, states = (each.get(name, 0.0) for name in _RESIDENT)
-    least = 2 * passes * weights + (2 * passes - 1) * gradients + gradients + 2 * weights + 2 * states
+    passes = max(1, seen.passes)
     flop_by = f"products, convolutions and attention of one profiled pass, times {passes}"
-    return {
-        "counted_step_flop": Estimate(passes * work.flop, FLOP, flop_by, "measured"),
+    counted = {"counted_step_flop": Estimate(passes * work.flop, FLOP, flop_by, "measured")}
+    known = {name: memory[name].value for name in _RESIDENT if name in memory}
+    weights, gradients, states = (known.get(name) for name in _RESIDENT)
+    if weights is None or gradients is None or states is None:
+        lacking = " and ".join(name.removesuffix("_bytes") for name in _RESIDENT if known.get(name) is None)
+        absent = Estimate.absent(BYTES, f"the memory of {lacking} is not known")
+        return counted | {"resident_step_bytes": absent, "operand_step_bytes": absent}
+    least = 2 * passes * weights + (2 * passes - 1) * gradients + gradients + 2 * weights + 2 * states
+    most_by = f"operands and results of each operator of one profiled pass, times {passes}, and the optimizer"
+    most = passes * work.most_bytes + 2 * (weights + states)
+    return counted | {
         "resident_step_bytes": Estimate(least, BYTES, "each resident weight, gradient and state once", "derived"),
-        "operand_step_bytes": Estimate(
-            passes * work.most_bytes + 2 * (weights + states), BYTES,
-            f"operands and results of each operator of one profiled pass, times {passes}, and the optimizer",
-            "derived",
-        ),
-    }  # fmt: skip
+        "operand_step_bytes": Estimate(most, BYTES, most_by, "derived"),
+    }
 
 
 _RESIDENT = ("weights_bytes", "gradients_bytes", "optimizer_bytes")
