@@ -146,7 +146,7 @@ def test_the_batching_example_compares_three_policies_on_the_same_arrivals(tmp_p
     with null_server(0.02, 0.005) as server:
         study = load(
             FOLDER / "batching.toml",
-            ['executor.kind="openai-http"', "executor.device=", "executor.threads=",
+            ['executor.kind="openai-http"', "executor.threads=",
              f'executor.options={{ url = "{server.url}" }}', "point.rate_per_s=40",
              "protocol.duration_s=3", "protocol.steady_s=0", "protocol.repeats=1"],
         )  # fmt: skip

@@ -22,7 +22,8 @@ SHORT = 3
 
 def ends(finish: str | None, tokens: int = SHORT) -> Any:
     def behave(asked: Asked) -> None:
-        parts = [*[said(content=" word")] * tokens, said(finish), usage(tokens), DONE]
+        count = min(tokens, asked.body["max_tokens"])
+        parts = [*[said(content=" word")] * count, said(finish), usage(count), DONE]
         asked.send(HEAD + b"".join(map(chunk, parts)) + END)
 
     return behave

@@ -205,7 +205,8 @@ def test_a_killed_rank_costs_a_restart_and_no_loss(tmp_path: Path) -> None:
     assert known.recovery.resumed.is_equal
     assert known.restore is not None
     assert known.restore.resumed.is_equal
-    assert all(save.durable_ns is not None for save in known.saves)
+    # The rank that was killed at step 7 may not have said when its part of step 4 was on storage.
+    assert {save.step for save in known.saves if save.durable_ns is None} <= {known.recovery.from_step}
     import psutil
 
     assert not any(psutil.pid_exists(pid) for pid in pids)
