@@ -110,6 +110,14 @@ def test_letters_that_command_a_terminal_are_not_printed(study: Path, form: str)
     assert not {"\x1b", "\u202e"} & set(shown.stdout)
 
 
+def test_json_says_them_in_escapes_and_so_loses_none(study: Path) -> None:
+    odd = "\x1b[31m\u202eevil\x9b\u2028é"
+    says("id", value=odd)(runs_in(study)[1])
+    shown = call("show", "--json", study)
+    assert not set(odd[:-1]) - set("[31mevil") & set(shown.stdout)
+    assert odd in {run["run"] for run in json.loads(shown.stdout)}
+
+
 @pytest.mark.parametrize("name", ["search.json", "paired.json", "study.json"])
 @pytest.mark.parametrize("spoil", [pipe, lambda name: text(name, f'{{"found":{DEEP}')])
 def test_a_damaged_file_of_the_study_hides_none_of_its_runs(

@@ -14,6 +14,7 @@ import twinlens as tl
 from diagnosis.saturated import decoded, step, trained
 from material import fixed, inference, measured, spec_of, training
 from twinlens.api.falsify import tried_on
+from twinlens.api.trials import kept_trials
 from twinlens.cli.main import app
 from twinlens.diagnosis.counter import Counter
 from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_evidence
@@ -224,6 +225,9 @@ def test_on_a_machine_of_known_laws_the_ruling_is_the_law(per_request_s: float, 
     assert (finding.severity == "warns") is (finding.numbers["ruling"] == "refuted")
     assert tried(run.folder) == (finding,), "it is kept with the run"
     assert (run.folder.parent / finding.numbers["study"] / "study.json").exists()
+    edited = replace(finding, numbers={**finding.numbers, "rounds": 900}, evidence={"ratio": between(9.0, 9.1)})
+    keep(run.folder, edited)
+    assert kept_trials(run) == [finding, finding], "an edited file is not believed: the rows of its two runs are"
     says = {"confirmed": "it is latency-bound", "refuted": "the kernels are below their ceilings"}
     assert says.get(finding.numbers["ruling"], "undecided") in sentence_of(finding)
 
@@ -273,7 +277,9 @@ def test_a_ruling_is_shown_with_the_verdict_it_is_of_and_with_no_other(tmp_path:
     keep(run.folder, replace(about, numbers=numbers | {"verdict": "queue-bound"}))
     assert "falsifier-tried" not in {each.code for each in tl.diagnose(run)[0].findings}
     keep(run.folder, about)
-    assert tl.diagnose(run)[0].findings[0] == about
+    quoted = tl.diagnose(run)[0].findings[0]
+    assert quoted == replace(about, numbers={**about.numbers, "quoted": True}), "its two runs are nowhere"
+    assert "as falsifier.json quotes it" in sentence_of(quoted)
     shown = CliRunner().invoke(app, ["diagnose", str(run.folder)])
     text = " ".join(shown.stdout.split())
     assert "point.batch from 1 to 2 gave 1.05× (" in text

@@ -19,8 +19,9 @@ from material import fixed, inference, study_of
 from twinlens.errors import ExecutorFailed, Interrupted
 from twinlens.measurement.event import Event
 from twinlens.measurement.search import measure_search, unfinished_search
+from twinlens.measurement.search_from_rows import searches_of
 from twinlens.measurement.study import Outcome
-from twinlens.record.search import SearchResult, read_search, searches_of
+from twinlens.record.search import SearchResult, read_search
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.study import Study
 
@@ -133,6 +134,24 @@ def test_search_json_is_rebuilt_from_the_runs_alone(tmp_path: Path) -> None:
     again, rebuilt = answer(study, tmp_path)
     assert again.folder == outcome.folder
     assert rebuilt == found
+
+
+def test_an_edited_search_is_shown_as_its_runs_have_it(tmp_path: Path) -> None:
+    outcome, found = answer(queue("search.most_points=4"), tmp_path)
+    (record,) = searches_of(outcome.runs)
+    assert record.results == (found,)
+    path = outcome.folder / "search.json"
+    data = json.loads(path.read_text())
+    (edited,) = data["found"]
+    edited["low"], edited["high"], edited["outcome"] = 900.0, 950.0, "narrow"
+    edited["reason"]["numbers"] |= {"low": 900.0, "high": 950.0}
+    for trial in edited["tried"]:
+        trial |= {"verdict": "pass", "value": 900.0, "shares": {"e2e_latency_s": [1.0, 10_000]}}
+    path.write_text(json.dumps(data))
+    (record,) = searches_of(outcome.runs)
+    (again,) = record.results
+    assert (again.tried, again.low, again.high) == (found.tried, found.low, found.high)
+    assert again.reason.numbers["high"] == found.high
 
 
 def test_the_budget_of_seconds_counts_what_runs_took_and_begins_none_that_does_not_fit(tmp_path: Path) -> None:

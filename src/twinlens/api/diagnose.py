@@ -10,12 +10,12 @@ from typing import Any
 from twinlens.api.instrument import kept_counters
 from twinlens.api.runs import material_of, read
 from twinlens.api.siblings import Studies
+from twinlens.api.trials import kept_trials
 from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_repeats
 from twinlens.diagnosis.probe_ceilings import probe_ceilings
 from twinlens.errors import BadInput
 from twinlens.proof.falsifier import with_trials
 from twinlens.record.estimate import Estimate
-from twinlens.record.falsifier import tried
 from twinlens.record.run import Run
 from twinlens.reporting.view import Entry, Material, view
 from twinlens.reporting.wording.finding import with_words
@@ -85,7 +85,7 @@ def diagnoser(materials: Iterable[Material]) -> Callable[..., Diagnosis]:
         found = diagnose_repeats(members, studies.siblings(run), known, studies.lower_load(run, summary))
         kept = next((counters for each in members if (counters := kept_counters(*each))), ())
         known_too = replace(found, tried=studies.tried(run), counters=(*found.counters, *kept))
-        return with_trials(by_class(known_too), [trial for each, _ in members for trial in tried(each.folder)])
+        return with_trials(by_class(known_too), [trial for each, _ in members for trial in kept_trials(each)])
 
     return diagnose_members
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from twinlens.api.compare import compared, pairs, ranked
 from twinlens.comparison.match import Pairs
 from twinlens.errors import BadInput
+from twinlens.measurement.search_from_rows import searches_of
 from twinlens.record.run import Run
-from twinlens.record.search import searches_of
 from twinlens.reporting.html.comparison_page import comparison_page
 from twinlens.reporting.screen.comparison import whole_screen
 from twinlens.reporting.screen.runs_table import runs_table

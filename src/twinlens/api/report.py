@@ -8,8 +8,8 @@ from pathlib import Path
 from twinlens.api.diagnose import diagnoser
 from twinlens.api.runs import material_of
 from twinlens.errors import BadInput
+from twinlens.measurement.search_from_rows import searches_of
 from twinlens.record.run import Run
-from twinlens.record.search import searches_of
 
 
 def report(runs: Iterable[Run], to: str | Path, title: str | None = None, left_out: Sequence[str] = ()) -> Path:

@@ -74,11 +74,16 @@ def err() -> Console:
     return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
+_UNSEEN = re.compile("[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]")
+"""Controls, marks of direction and letters without width; JSON escapes those below a blank by itself."""
+
+
 def print_json(data: Any) -> None:
-    """Plain JSON on stdout, as it is written on disk; in escapes where stdout has not all letters."""
+    """Plain JSON on stdout, as it is written on disk; in escapes what a terminal does not show, or stdout has not."""
     is_utf = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    text = json.dumps(data, indent=1, ensure_ascii=not is_utf, allow_nan=False)
     try:
-        sys.stdout.write(json.dumps(data, indent=1, ensure_ascii=not is_utf, allow_nan=False) + "\n")
+        sys.stdout.write(_UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text) + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_stdout()

@@ -11,6 +11,7 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.measurement.event import Watch, phrases, telling
 from twinlens.measurement.preflight.refuse import preflight
+from twinlens.measurement.search_from_rows import tried_of
 from twinlens.measurement.server.shared import SharedServer, shared_server
 from twinlens.measurement.study import Outcome, measure_one
 from twinlens.measurement.study_folder import held_folder
@@ -27,7 +28,7 @@ from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.search.next_rate import Done
-from twinlens.stats.search.trial import answer, judged, next_value, so_far
+from twinlens.stats.search.trial import answer, next_value, so_far
 
 Now = Callable[[], float]
 TellsTrial = Callable[[int, RunSpec, Done], SayProgress]
@@ -146,14 +147,11 @@ class _Way:
                 return replace(self._found(self._so_far(), spent), outcome="budget")
             done = self._so_far()
             run = run or self._measured(spec, ask, self._tell(len(self._tried) + 1, spec, done))
-            earlier = [tried for tried in self._tried if tried.value == ask]
-            verdict, why, shares = judged(summary := store_summary(run), self._asked.slo, self._search, earlier)
-            took_s = run.sections.took_s or summary.verdict.end_s
-            judged_rows = summary.verdict.end_row - summary.verdict.begin_row
-            self._tried.append(Tried(run.id, ask, verdict, summary.verdict.label, why, took_s, shares, judged_rows))
+            store_summary(run)
+            self._tried.append(latest := tried_of(run, ask, self._tried, self._asked.slo, self._search))
             invalid = sum(tried.value == ask and tried.verdict == "invalid" for tried in self._tried)
             if invalid >= self._search.tries:  # once may be a neighbour's doing
-                limit = Finding("search-client-limit", "notes", because=(why,))
+                limit = Finding("search-client-limit", "notes", because=(latest.why,))
                 return replace(self._found(self._so_far(), limit), outcome="invalid")
             done = self._so_far()
             self._keep(replace(self._found(done, answer(done, self._search, "search-running")), outcome="running"))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
-from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo, Standing
@@ -77,14 +74,18 @@ class SearchRecord:
 
 def write_search(record: SearchRecord) -> None:
     """Write search.json, whole or not at all."""
-    data = {
+    write_json(record.folder / "search.json", search_json(record))
+
+
+def search_json(record: SearchRecord) -> dict[str, Any]:
+    """The content of search.json."""
+    return {
         "schema": SEARCH_SCHEMA,
         "twinlens": __version__,
         "search": record.search.model_dump(mode="json"),
         "slo": record.slo.model_dump(mode="json"),
         "found": [_plain(result) for result in record.results],
     }
-    write_json(record.folder / "search.json", data)
 
 
 def read_search(folder: Path) -> SearchRecord | None:
@@ -104,26 +105,18 @@ def read_search(folder: Path) -> SearchRecord | None:
     return SearchRecord(folder, search, slo, results)
 
 
-def searches_of(runs: Iterable[Run], *, skip_broken: bool = False) -> tuple[SearchRecord, ...]:
-    """The searches that these runs belong to, in the runs' order. Raises BadInput, unless `skip_broken`."""
-    folders = dict.fromkeys(run.folder.resolve().parent for run in runs)
-    found = []
-    for folder in folders:
-        with contextlib.suppress(BadInput) if skip_broken else contextlib.nullcontext():
-            found.append(read_search(folder))
-    return tuple(record for record in found if record is not None)
-
-
-def search_json(record: SearchRecord) -> Any:
-    """The content of search.json."""
-    return read_json(record.folder / "search.json")
-
-
 def _result_from_json(data: dict[str, Any]) -> SearchResult:
     if data["outcome"] not in get_args(SearchOutcome):
         raise ValueError(f"unknown outcome {data['outcome']!r}")
-    tried = tuple(Tried(**trial | {"why": Finding.from_json(trial["why"])}) for trial in data["tried"])
+    tried = tuple(
+        Tried(**trial | {"why": Finding.from_json(trial["why"]), "shares": _pairs(trial.get("shares", {}))})
+        for trial in data["tried"]
+    )
     return SearchResult(**data | {"tried": tried, "reason": Finding.from_json(data["reason"])})
+
+
+def _pairs(shares: dict[str, Any]) -> dict[str, tuple[float, int]]:
+    return {name: (float(share), int(count)) for name, (share, count) in shares.items()}
 
 
 def _plain(result: SearchResult) -> dict[str, Any]:

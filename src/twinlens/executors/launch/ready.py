@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import socket
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from twinlens.executors.http_client.page import PageClient
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
+from twinlens.system.document import json_of
 from twinlens.system.processes import tree
 
 _PERIOD_S, _PATIENCE_S = 0.1, 5.0
@@ -72,8 +72,8 @@ def pages(port: int, paths: tuple[str, ...], patience_s: float = _LONG_PATIENCE_
             silent.append(path)
         elif status == 200:
             try:
-                answered[path] = json.loads(text)
-            except (ValueError, RecursionError):
+                answered[path] = json_of(text)
+            except ValueError:
                 continue
     return answered, silent
 

@@ -13,6 +13,7 @@ from typing import Any
 from twinlens.executors.launch.gpus import Boards, masked
 from twinlens.executors.launch.ready import free_port, page
 from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe
+from twinlens.system.document import json_of
 
 _BALANCER = Path(__file__).with_name("balancer.py")
 _PAGE = "/twinlens/replicas"
@@ -49,5 +50,5 @@ def replicas_of(port: int) -> dict[str, Any]:
     """What the balancer counted: its processor seconds, and for each replica requests, lost ones and whether it lives;
     empty where it does not answer."""
     status, text = page(port, _PAGE)
-    told: dict[str, Any] = json.loads(text) if status == 200 else {}
+    told: dict[str, Any] = json_of(text) if status == 200 else {}
     return told

@@ -6,7 +6,6 @@ SGLang), `/get_server_info` (SGLang), `/props` (llama.cpp), `/info` (TGI), the S
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from twinlens.schedule.content.prompt import Words
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.task import Task
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.system.document import json_of
 
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
 _PATIENCE_S, _FIRST_ANSWER_S = 5.0, 60.0
@@ -110,8 +110,8 @@ def get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
     """Status (0: none), Server header and JSON (None: none) of one page. By our own loop: http.client is not small."""
     ended, _ = asked(target, address, page_request(target, path), _PATIENCE_S)
     try:
-        content = all_whole(json.loads(ended.body)) if ended.status == 200 else None
-    except (ValueError, RecursionError):
+        content = all_whole(json_of(ended.body)) if ended.status == 200 else None
+    except ValueError:
         content = None
     return ended.status, ended.headers.get("server", ""), content
 

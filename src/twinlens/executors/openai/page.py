@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import socket
 import ssl
@@ -16,6 +15,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.http_client.page import CONNECT_S, NotConnected, PageClient
 from twinlens.executors.openai.target import api_key, key_header, tls_context
 from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.system.document import json_of
 from twinlens.version import __version__
 
 CODE = "TL223"
@@ -38,8 +38,8 @@ class HttpAnswer:
     def data(self) -> Any:
         """Its JSON; None where it is none."""
         try:
-            return json.loads(self.text)
-        except (ValueError, RecursionError):
+            return json_of(self.text)
+        except ValueError:
             return None
 
     @property

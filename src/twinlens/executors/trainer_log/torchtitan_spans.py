@@ -5,12 +5,12 @@ Its other spans are host times: nothing waits for the device at their ends, so t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
 from twinlens.executors.trainer_log.line import plain, seconds, whole
 from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+from twinlens.system.document import json_of
 
 _END = "step_end"
 
@@ -30,8 +30,8 @@ def read(lines: Iterable[str]) -> ReadLog:
 
 def _record(line: str) -> StepRecord | None:
     try:
-        data: Any = json.loads(plain(line)[1])
-    except (ValueError, RecursionError):
+        data: Any = json_of(plain(line)[1])
+    except ValueError:
         return None
     if not isinstance(data, dict) or data.get("log_type_name") != _END:
         return None

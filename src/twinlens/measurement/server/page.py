@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import ssl
 import time
 from urllib.parse import quote, urljoin, urlsplit
@@ -13,6 +12,7 @@ from twinlens.executors.openai.target import Target
 from twinlens.measurement.server.columns import Columns, columns_of
 from twinlens.measurement.server.tensorrt_llm import IterationStats
 from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.system.document import json_of
 
 _PATIENCE_S = 5.0  # trtllm-serve waits two seconds for statistics where there are none
 _MOST_BYTES = 1 << 22
@@ -101,7 +101,7 @@ class ServerPage:
         """All that it says. Raises NoPage."""
         try:
             if body.lstrip()[:1] in (b"[", b"{"):
-                return self._steps.add(json.loads(body)) | self._beside()
+                return self._steps.add(json_of(body)) | self._beside()
             columns = columns_of(body, pause)
         except (ValueError, LookupError, ArithmeticError, RecursionError) as error:  # the parser's own, too
             raise NoPage(f"the metrics page cannot be read ({str(error)[:100]})") from None

@@ -19,6 +19,7 @@ _OF_TWO_CAUSES = {
     "refuted": "time grows with the work: the kernels are below their ceilings",
 }
 _NOT_GROWN = "the server did not compute the added requests together, so its batch was not doubled"
+_QUOTED = " The ratio is as falsifier.json quotes it: the runs that gave it are not beside this one."
 
 
 def _tried(finding: Finding) -> str:
@@ -34,6 +35,7 @@ def _tried(finding: Finding) -> str:
     return (
         f"Tried: {clean(path, 60)} from {clean(before, 30)} to {clean(after, 30)} gave {display.factor(ratio)} "
         f"({interval}), {expected}: {'' if of_two else f'{_verdict(finding)} is {clean(ruling, 20)}; '}{says}."
+        f"{_QUOTED if finding.numbers.get('quoted') else ''}"
     )
 
 
