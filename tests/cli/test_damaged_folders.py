@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -164,3 +166,11 @@ def test_a_run_folder_as_a_spec_is_read_within_the_same_bounds(study: Path) -> N
     assert "nested deeper than 100 levels" in done.stderr
     with pytest.raises(tl.errors.BadInput):
         tl.load(str(study))
+
+
+def test_little_address_space_is_one_sentence_and_no_abort(study: Path, tmp_path: Path) -> None:
+    ask = [sys.executable, "-m", "twinlens", "report", str(study), "-o", str(tmp_path / "r.html")]
+    told = subprocess.run(["sh", "-c", 'ulimit -v 8000000; exec "$@"', "sh", *ask], capture_output=True, text=True)
+    assert (told.returncode, told.stderr.count("\n")) == (3, 1)
+    assert "of address space" in told.stderr
+    assert not (tmp_path / "r.html").exists()

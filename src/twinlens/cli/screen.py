@@ -101,6 +101,9 @@ def sentences() -> Iterator[None]:
     except KeyboardInterrupt:
         _complain("interrupted; nothing was lost: run it again to go on", "twinlens explain TL130")
         raise SystemExit(130) from None
+    except MemoryError:
+        _complain("this takes more memory than there is; what was written before is kept", "twinlens explain TL309")
+        raise SystemExit(3) from None
     except BrokenPipeError:
         _discard_stdout()  # the reader has gone (`| head`): say nothing more
         raise SystemExit(0) from None

@@ -66,7 +66,8 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
     Raises Unreadable for more than `most_bytes`.
     """
     with open(path, "rb", opener=_opened) as file:
-        data = file.read(most_bytes + 1)
+        size = os.fstat(file.fileno()).st_size  # as much room as that is made, and not as much as is allowed
+        data = file.read(min(size, most_bytes) + 1)
     if len(data) > most_bytes:
         raise Unreadable(f"it is larger than {most_bytes / 2**20:g} MiB")
     return data

@@ -110,7 +110,7 @@ def get(target: Target, address: Address, path: str) -> tuple[int, str, Any]:
     """Status (0: none), Server header and JSON (None: none) of one page. By our own loop: http.client is not small."""
     ended, _ = asked(target, address, page_request(target, path), _PATIENCE_S)
     try:
-        content = all_whole(json_of(ended.body)) if ended.status == 200 else None
+        content = all_whole(json_of(ended.body.decode())) if ended.status == 200 else None
     except ValueError:
         content = None
     return ended.status, ended.headers.get("server", ""), content

@@ -101,7 +101,7 @@ class ServerPage:
         """All that it says. Raises NoPage."""
         try:
             if body.lstrip()[:1] in (b"[", b"{"):
-                return self._steps.add(json_of(body)) | self._beside()
+                return self._steps.add(json_of(body.decode())) | self._beside()
             columns = columns_of(body, pause)
         except (ValueError, LookupError, ArithmeticError, RecursionError) as error:  # the parser's own, too
             raise NoPage(f"the metrics page cannot be read ({str(error)[:100]})") from None

@@ -14,6 +14,8 @@ import altair as alt
 import vl_convert
 from altair.utils import schemapi
 
+from twinlens.errors import TwinlensError
+
 WIDTH = 380  # of the plotting area: two charts stand side by side on a laptop, and one fits a telephone
 FONT = "Helvetica, Arial, sans-serif"
 SVG = "http://www.w3.org/2000/svg"
@@ -112,6 +114,25 @@ def figure(anchor: str, chart: Any, title: str, caption: str, alt_text: str | No
     return Figure(anchor, title, _safe(_svg(chart), anchor, text), caption, text)
 
 
+_ADDRESS_SPACE_BYTES = 72e9
+"""What the library that draws reserves (64 GiB, for V8's sandbox) with its own and ours; it aborts where it cannot."""
+
+
+def _refuse_little_address_space() -> None:
+    """Raises TwinlensError (TL309): a process that aborts says nothing."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if most != resource.RLIM_INFINITY and most < _ADDRESS_SPACE_BYTES:
+        raise TwinlensError(
+            f"charts reserve {_ADDRESS_SPACE_BYTES / 1e9:g} GB of address space (hardly any of it is memory), and this "
+            f"shell allows {most / 1e9:.3g} GB; `ulimit -v unlimited` lifts that, and `show --all` needs no charts",
+            code="TL309",
+        )
+
+
 def _svg(chart: Any) -> str:
     themed = chart.configure(
         aria=False,
@@ -141,6 +162,7 @@ def _svg(chart: Any) -> str:
         header=alt.HeaderConfig(labelFontSize=14, titleFontSize=14, labelFontWeight="normal"),
         view=alt.ViewConfig(stroke=None),
     )
+    _refuse_little_address_space()
     return str(vl_convert.vegalite_to_svg(themed.to_dict(validate=schemapi.DEBUG_MODE)))
 
 
