@@ -83,6 +83,7 @@ def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
         "young-does-not-hold",
         "young-holds",
         "exported",
+        "as-shipped",
         "fake-executor",
         "replayed",
         "read-from-log",

@@ -36,6 +36,7 @@ _SPEC: dict[str, Rule] = {
     "executor.device": Rule("machine", "C"),
     "executor.options.graph": Rule("compiler", "V"),
     "executor.options.kv_format": Rule("precision", "V"),
+    "executor.options.settings": Rule("precision", "V"),
     "executor.options.url": Rule("machine", "Q"),
     "executor.options.api_key_env": Rule("settings", "C"),
     "executor.options.key_header": Rule("settings", "C"),

@@ -43,6 +43,21 @@ class Option:
     type: str = ""
 
 
+CONTROLLED, AS_SHIPPED = "controlled", "as-shipped"
+SETTINGS = Option(
+    CONTROLLED,
+    (CONTROLLED, AS_SHIPPED),
+    description="Formats and kernels that the precision names, or those that the runtime takes by itself when only "
+    "the weights are given: its own KV cache, attention and format of products.",
+)
+"""For an executor that sets formats and kernels by the precision; threads are conditions and are set in both."""
+
+
+def is_as_shipped(spec: RunSpec) -> bool:
+    """Whether the run leaves to the runtime what the precision does not store."""
+    return bool(spec.executor.options.get("settings") == AS_SHIPPED)
+
+
 @dataclass(frozen=True, slots=True)
 class Degrees:
     """Ways in which an executor divides training: data × tensor × pipeline are its processes.
@@ -91,7 +106,7 @@ class Capabilities:
     `saves_weights`: a trainer of it can keep them (`SavesWeights`). `saves_state`: it can save while it trains and read
     that back (`KeepsCheckpoints`); `restarts_ranks`: it goes on from a save when a rank is lost.
     `unasked`: settings that it changes from how the stack's makers ship it although no spec asks for them; a run with
-    any is not called stock.
+    any is not called stock. A run whose `settings` are as shipped has none.
     `takes_any_type`: it runs language models of types that theory does not know.
     `known_precisions`: of a server whose model folder decides: those it is known to make, or to load.
     `packages`: it is installed here where one of these distributions is; empty: it needs none of its own. `beside`: the

@@ -240,6 +240,13 @@ def precision(name: str) -> Precision:
     return PRECISIONS[name]
 
 
+def kept_in(regime: Precision, kv: object) -> Precision:
+    """The regime with its KV cache in the format `kv`; as it is for a word that names none ("auto")."""
+    if kv not in BITS or "kv" not in regime.inference:
+        return regime
+    return replace(regime, inference=regime.inference | {"kv": str(kv)})
+
+
 def frozen(regime: Precision, *, nf4: bool) -> Precision:
     """The regime of training an adapter: weights that stay are held as products read them, or in `nf4`.
 

@@ -18,7 +18,7 @@ from twinlens.spec.asked_device import AskedDevice, asked_device
 from twinlens.spec.frozen import Spec
 from twinlens.spec.model.any_model import AnyModel, any_model
 from twinlens.spec.point import POLICY_FIELDS, Point
-from twinlens.spec.precision import Lens, Precision, frozen
+from twinlens.spec.precision import Lens, Precision, frozen, kept_in
 from twinlens.spec.precision import precision as regime_named
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.search import Search
@@ -82,10 +82,11 @@ class RunSpec(Spec):
 
     @property
     def precision(self) -> Precision:
-        """The regime that the point's precision names, of an adapter's training where one is trained.
+        """The regime that the point's precision names, of an adapter's training where one is trained, and with the KV
+        cache that `executor.options.kv_format` asks for.
 
         Raises BadInput (TL203)."""
-        regime = regime_named(self.point.precision)
+        regime = kept_in(regime_named(self.point.precision), self.executor.options.get("kv_format"))
         if isinstance(self.workload, TrainingWorkload) and self.workload.method != "full":
             return frozen(regime, nf4=self.workload.method == "qlora")
         return regime

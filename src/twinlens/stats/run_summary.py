@@ -79,9 +79,7 @@ def summarise(run: Run) -> Summary:
         lens=run.lens,
         state=run.state,
         model=model_of(run),
-        executor=f"{run.spec.executor.kind}, compiled"
-        if run.spec.executor.options.get("graph") == "compiled"
-        else run.spec.executor.kind,
+        executor=_executor(run),
         point=_point(run),
         repeat=run.spec.repeat,
         rows=run.table.num_rows,
@@ -314,3 +312,11 @@ def _point(run: Run) -> dict[str, Any]:
     if run.spec.workload.adapter is not None:
         point |= {"adapter": run.spec.executor.options.get("adapter", "unmerged"), "r": run.spec.workload.adapter.r}
     return point
+
+
+def _executor(run: Run) -> str:
+    """The executor as tables name it: with a graph that is compiled, and with settings that are the runtime's own."""
+    asked = run.spec.executor.options
+    compiled = ", compiled" if asked.get("graph") == "compiled" else ""
+    shipped = ", as shipped" if asked.get("settings") == "as-shipped" else ""
+    return f"{run.spec.executor.kind}{compiled}{shipped}"

@@ -1,7 +1,7 @@
 """A model server in a hundred lines, run by path: real sockets, real processes, and as difficult as a test asks.
 
-`small_server.py --port N [never|error|deaf|family|mortal]`: never ready; a traceback at once; deaf to SIGTERM; with a
-child in a session of its own; gone at its twelfth answer.
+`small_server.py --port N [never|error|deaf|family|mortal|frail]`: never ready; a traceback at once; deaf to SIGTERM;
+with a child in a session of its own; gone at its twelfth answer; gone at its first.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Small(http.server.BaseHTTPRequestHandler):
         global ANSWERS
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         ANSWERS += 1
-        if MANNER == "mortal" and ANSWERS > 12:
+        if MANNER == "frail" or (MANNER == "mortal" and ANSWERS > 12):
             print("RuntimeError: the small server has had enough", file=sys.stderr, flush=True)
             os._exit(1)
         tokens = asked["max_tokens"]

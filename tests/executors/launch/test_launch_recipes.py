@@ -226,6 +226,15 @@ def test_llama_cpp_is_read_from_its_log() -> None:
     assert drawn_values["serving.max_sequences"] == 1
 
 
+def test_the_cache_of_a_gguf_file_is_the_runtimes_own_unless_it_is_asked_for() -> None:
+    spec = spec_of(inference("llama-cpp", "small", point={"precision": "int8-dynamic"}))
+    fields = {"precision.kv": declared("fp16", "the log")}
+    (left,) = (each for each in checks(spec, fields, ("kv",)) if each.tensor_class == "kv")
+    assert (left.declared, left.verdict) == ("as shipped", "unknown")
+    (asked,) = (each for each in checks(spec, fields) if each.tensor_class == "kv")
+    assert (asked.declared, asked.verdict) == ("fp32", "differs")
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.kind)
 @given(text=st.text(max_size=200), page=st.recursive(st.none() | st.text() | st.integers(), st.lists, max_leaves=5))
 def test_no_server_can_say_anything_that_breaks_the_reading(recipe: Recipe, text: str, page: Any) -> None:

@@ -108,6 +108,15 @@ def test_a_server_that_dies_fails_its_run_and_loses_no_row(tmp_path: Path, small
     assert set(outcomes) <= {"ok", "refused", "failed"}
 
 
+def test_a_server_that_ends_at_its_first_request_fails_its_run_and_not_the_study(
+    tmp_path: Path, small_server: Path
+) -> None:
+    outcome = measure_study(study_of(served(small_server, options={"args": ["frail"]})), tmp_path / "out")
+    (failure,) = outcome.failures
+    assert failure.code == "TL303"
+    assert "ended with code 1 at its first requests: RuntimeError: the small server has had enough" in str(failure)
+
+
 def test_a_server_that_does_not_come_up_fails_its_runs_in_one_sentence_each(tmp_path: Path, small_server: Path) -> None:
     outcome = measure_study(two_points(small_server, options={"args": ["error"]}), tmp_path / "out")
     assert [failure.code for failure in outcome.failures] == ["TL303", "TL303"]

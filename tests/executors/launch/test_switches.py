@@ -11,7 +11,7 @@ from test_launch_recipes import command
 from twinlens.errors import BadInput
 from twinlens.executors.launch.options import options_of, settings_of
 from twinlens.executors.launch.recipe import Recipe, ServerOutput
-from twinlens.executors.launch.runtime import sglang, tensorrt_llm, transformers_serve, vllm
+from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
 from twinlens.executors.launch.switch import asked_of, findings_of, words_of
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import sentence_of
@@ -51,6 +51,7 @@ def found(recipe: Recipe, seen: ServerOutput, **options: Any) -> list[tuple[str,
         (sglang.RECIPE, {"ngram_tokens": 4}, "--speculative-algorithm NGRAM --speculative-num-draft-tokens 4"),
         (tensorrt_llm.RECIPE, {"chunked_prefill": True}, "--enable_chunked_prefill"),
         (tensorrt_llm.RECIPE, {"max_sequences": 8}, "--max_batch_size 8"),
+        (llama_cpp.RECIPE, {"kv_format": "fp32", "flash_attention": "on"}, "--type_k 0 --type_v 0 --flash_attn true"),
     ],
 )  # fmt: skip
 def test_a_switch_is_the_flag_of_its_runtime(recipe: Recipe, options: dict[str, Any], flags: str) -> None:
@@ -117,6 +118,13 @@ def test_sglang_and_tensorrt_llm_say_their_switches_in_what_was_recorded() -> No
     assert found(tensorrt_llm.RECIPE, log, chunked_prefill=True) == [("switch-differs", "chunked_prefill")]
 
 
+def test_llama_cpp_says_its_cache_and_its_attention_in_its_log() -> None:
+    seen = ServerOutput(log=recorded.LLAMA_LOG + "llama_context: flash_attn            = disabled\n")
+    assert found(llama_cpp.RECIPE, seen, kv_format="fp16", flash_attention="off") == []
+    assert found(llama_cpp.RECIPE, seen, kv_format="fp32") == [("switch-differs", "kv_format")]
+    assert found(llama_cpp.RECIPE, seen, flash_attention="on") == [("switch-differs", "flash_attention")]
+
+
 def test_a_switch_that_ran_otherwise_says_both_values_and_where_from() -> None:
     numbers = {"asked": False, "observed": True, "source": "/server_info"}
     assert sentence_of(Finding("switch-differs", "disqualifies", "prefix_caching", numbers)) == (
@@ -125,7 +133,9 @@ def test_a_switch_that_ran_otherwise_says_both_values_and_where_from() -> None:
     assert "is not known" in sentence_of(Finding("switch-not-seen", "notes", "attention", {"asked": "sdpa"}))
 
 
-@pytest.mark.parametrize("recipe", [vllm.RECIPE, transformers_serve.RECIPE, sglang.RECIPE, tensorrt_llm.RECIPE])
+@pytest.mark.parametrize(
+    "recipe", [vllm.RECIPE, transformers_serve.RECIPE, sglang.RECIPE, tensorrt_llm.RECIPE, llama_cpp.RECIPE]
+)
 def test_every_switch_is_an_option_that_leaves_the_stack_as_shipped_unless_set(recipe: Recipe) -> None:
     options = options_of(recipe.graphs, recipe.switches)
     for switch in recipe.switches:

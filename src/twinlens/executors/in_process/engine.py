@@ -25,7 +25,9 @@ class Evidence:
 
     `held`: bytes by tensor class ("weights", "kv") and format. `ran`: by phase, the share of the FLOP of products with
     weights by the format that they were computed in, largest first: a fast product counts no less than a slow one.
-    `missing`: why nothing is known of what ran. `facts`: of the engine, by field id.
+    `missing`: why nothing is known of what ran. `facts`: of the engine, by field id. `left`: tensor classes (and
+    "compute") whose format the spec leaves to the runtime: what is found there is what it ships, and differs from
+    nothing.
     """
 
     held: Mapping[str, Mapping[str, int]]
@@ -34,6 +36,7 @@ class Evidence:
     facts: Mapping[str, Fact]
     memory: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 class Engine(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from twinlens.executors.in_process.engine import Evidence
 from twinlens.executors.in_process.export import Export
@@ -10,8 +11,8 @@ from twinlens.executors.in_process.precision_check import over_phases, precision
 from twinlens.executors.in_process.torch_work import Linear, TorchWork
 from twinlens.executors.in_process.weights import weights_hash
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.facts import Facts
-from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed
+from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.precision import BITS
@@ -35,12 +36,16 @@ def facts_of(
             for phase, ran in phases.items()
         }
     )
+    checks = tuple(_shipped(check) if check.tensor_class in evidence.left else check for check in checks)
     stored = sum(out * width * BITS.get(fmt, 32) for out, width, fmt in linears) / 8
     method = "weights of all linear layers, as they are stored, scales not counted"
     work = {"linear_bytes": Estimate(stored, BYTES, method, "derived", n=1)} if linears else {}
     memory = {name: Estimate(float(size), BYTES, how, "measured", n=1) for name, (size, how) in evidence.memory.items()}
     numbers = {"seconds": export.seconds, "size_bytes": export.size_bytes}
     findings = [Finding("exported", "notes", "", numbers), *evidence.findings]
+    if evidence.left:
+        seen = {check.tensor_class: check.observed or "" for check in checks if check.tensor_class in evidence.left}
+        findings.append(Finding("as-shipped", "notes", "", seen))
     if ref.folder is None:
         findings.append(Finding("random-weights", "notes", ref.name))
     fields = _of_any_engine(spec, ref) | _precision(checks) | dict(evidence.facts)
@@ -48,10 +53,21 @@ def facts_of(
         ExecutorRecord(fields),
         checks,
         work=work,
-        ceilings=beside.ceilings,
+        ceilings=_of_what_ran(beside.ceilings, regime.compute, checks),
         memory=memory,
         findings=tuple(findings),
     )
+
+
+def _of_what_ran(ceilings: Estimates, asked: str, checks: Sequence[PrecisionCheck]) -> Estimates:
+    """Without the rate of products where the runtime took another format for them than the one measured."""
+    ran = next((check.observed for check in checks if check.tensor_class == "compute" and check.observed), asked)
+    if ran == asked:
+        return ceilings
+    why = f"measured in {asked}; as shipped, products are computed in {ran}"
+    return {
+        name: Estimate.absent(each.unit, why) if name.startswith("matrix") else each for name, each in ceilings.items()
+    }
 
 
 def _of_any_engine(spec: RunSpec, ref: ModelRef) -> dict[str, Fact]:
@@ -80,10 +96,17 @@ def _of_any_engine(spec: RunSpec, ref: ModelRef) -> dict[str, Fact]:
     return fields
 
 
+def _shipped(check: PrecisionCheck) -> PrecisionCheck:
+    """What the runtime takes by itself is what it was asked for."""
+    return replace(check, declared="as shipped", verdict="agrees" if check.observed else "unknown")
+
+
 def _precision(checks: Sequence[PrecisionCheck]) -> dict[str, Fact]:
     fields = {
         f"precision.{check.tensor_class}": observed(check.observed, check.evidence)
         if check.observed
+        else unknown(f"as shipped, and not seen: {check.evidence}")
+        if check.declared == "as shipped"
         else declared(check.declared, "not seen: " + check.evidence)
         for check in checks
     }

@@ -61,7 +61,9 @@ def described(running: Running, recipe: Recipe, spec: RunSpec, settings: Setting
         *map(_silence, silent),
         *findings_of(recipe.switches, asked, fields),
     )
-    checked = checks(spec, said, asked.get("kv_format"))
+    # A file of weights has no say on the cache, which the runtime makes as it is shipped.
+    left = ("kv",) if recipe.needs_gguf and "kv_format" not in asked else ()
+    checked = checks(spec, said, left)
     facts = Facts(record, precision=checked, findings=found)
     return replace(running, process=process, facts=facts)
 
@@ -186,18 +188,20 @@ def _model(spec: RunSpec, given: Given) -> dict[str, Fact]:
     return known | dict(given.facts)
 
 
-def checks(spec: RunSpec, fields: Mapping[str, Fact], kv_format: Any = None) -> tuple[PrecisionCheck, ...]:
+def checks(spec: RunSpec, fields: Mapping[str, Fact], left: tuple[str, ...] = ()) -> tuple[PrecisionCheck, ...]:
     """One line per tensor class. A server's word is no sight: where it agrees it stays unknown, else it differs.
-    `kv_format`: where the spec sets it apart from the precision."""
+    `left`: classes whose format is the runtime's own, and differs from nothing."""
     lines, quantised = [], fields.get(_QUANTISED)
-    declared_formats = spec.precision.classes("inference")
-    for name, asked in (declared_formats | ({"kv": str(kv_format)} if kv_format else {})).items():
+    for name, asked in spec.precision.classes("inference").items():
         word = fields.get(_CLASSES.get(name, ""))
         if name == "weights" and quantised is not None and contradicts(spec.precision.name, str(quantised.value)):
             evidence = f"the server says so ({quantised.source})"
             lines.append(PrecisionCheck(name, asked, str(quantised.value), "differs", "unknown", evidence))
         elif word is None:
             lines.append(PrecisionCheck(name, asked, None, "unknown", "unknown", "the server does not say"))
+        elif name in left:
+            evidence = f"the server says {word.value} ({word.source}); its memory was not looked at"
+            lines.append(PrecisionCheck(name, "as shipped", None, "unknown", "unknown", evidence))
         elif word.value == asked:
             evidence = f"the server says {word.value} ({word.source}); its memory was not looked at"
             lines.append(PrecisionCheck(name, asked, None, "unknown", "unknown", evidence))

@@ -90,12 +90,7 @@ def wait_until_ready(process: Process, name: str, port: int, path: str, log: Pat
                     code="TL303",
                 )
             return time.monotonic() - begun_s
-        code = process.exit_code()
-        if code is not None:
-            raise ExecutorFailed(
-                f"{name} {_how(code)} before it was ready: {telling_line(read_log(log))}; its log is {log}",
-                code="TL303",
-            )
+        _refuse_ended(process, name, log, "before it was ready")
         waited_s = time.monotonic() - begun_s
         if waited_s > limit_s:
             raise ExecutorFailed(
@@ -107,6 +102,21 @@ def wait_until_ready(process: Process, name: str, port: int, path: str, log: Pat
             say(f"{name} is starting, {waited_s:.0f} s")
             say_at_s += min(say_at_s, _RAREST_SAY_S)
         time.sleep(_PERIOD_S)
+
+
+def refuse_gone(process: Process, name: str, port: int, path: str, log: Path) -> None:
+    """Raises ExecutorFailed (TL303) for a server that was ready and ended at its first requests."""
+    until_s = time.monotonic() + _PATIENCE_S
+    while page(port, path)[0] == 0 and time.monotonic() < until_s:  # its end may take a moment to be seen
+        _refuse_ended(process, name, log, "at its first requests")
+        time.sleep(_PERIOD_S)
+
+
+def _refuse_ended(process: Process, name: str, log: Path, moment: str) -> None:
+    code = process.exit_code()
+    if code is not None:
+        line = telling_line(read_log(log))
+        raise ExecutorFailed(f"{name} {_how(code)} {moment}: {line}; its log is {log}", code="TL303")
 
 
 def _how(code: int) -> str:

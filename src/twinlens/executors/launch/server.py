@@ -26,7 +26,7 @@ from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import Settings, settings_of
 from twinlens.executors.launch.process import Process
 from twinlens.executors.launch.quantiser import Given, quantised_by, versions_in
-from twinlens.executors.launch.ready import free_port, is_taken, page, wait_until_ready
+from twinlens.executors.launch.ready import free_port, is_taken, page, refuse_gone, wait_until_ready
 from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe
 from twinlens.executors.launch.replicas import behind_balancer
 from twinlens.executors.launch.resolve import is_quantised_here, order_of
@@ -210,14 +210,16 @@ class LaunchedServer:
         try:
             limit_s = settings.start_timeout_s or recipe.start_timeout_s
             ready_s = wait_until_ready(process, recipe.name, port, recipe.ready, log, limit_s, say)
+            born_s = psutil.Process(process.pid).create_time()
             startup |= after_start(recipe, settings, port, name, log)
+            refuse_gone(process, recipe.name, port, recipe.ready, log)
             running = Running(
                 id=secrets.token_hex(4),
                 kind=recipe.kind,
                 url=f"http://{settings.host}:{port}/v1",
                 model=name,
                 pid=process.pid,
-                born_s=psutil.Process(process.pid).create_time(),
+                born_s=born_s,
                 log=str(log),
                 started_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
                 ready_s=ready_s,

@@ -12,6 +12,7 @@ import llama_cpp
 import numpy as np
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.llama_cpp.gguf import FILE_TYPES, linears, refuse_unknown_type, tensors, write
@@ -50,10 +51,11 @@ class LlamaDecoder:
         context.n_ctx, context.n_batch, context.n_ubatch = self._rows, self._rows, min(_UBATCH, self._rows)
         context.n_seq_max = spec.point.batch
         context.n_threads = context.n_threads_batch = threads
-        context.type_k = context.type_v = _CACHES[spec.precision.classes("inference")["kv"]]
         context.kv_unified = False
-        if spec.point.precision == "fp32":
-            context.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED  # it rounds to fp16 inside
+        if not leaves_cache(spec):
+            context.type_k = context.type_v = _CACHES[spec.precision.classes("inference")["kv"]]
+        if (flash := flash_asked(spec)) is not None:
+            context.flash_attn_type = int(flash)  # LLAMA_FLASH_ATTN_TYPE_ENABLED, _DISABLED
         self._context: Any = llama_cpp.llama_init_from_model(self._model, context)
         if not self._context:
             raise ExecutorFailed("llama.cpp cannot make a context of this size", code="TL302")
@@ -123,6 +125,7 @@ class LlamaDecoder:
                 "weights_bytes": (size, "llama_model_size: tensors of the file, scales included"),
                 "kv_bytes": (sum(cached.values()), "llama.cpp's log, KV buffers of the context"),
             },
+            left=("kv",) if leaves_cache(self._spec) else (),
         )
 
     def close(self) -> None:
@@ -169,11 +172,26 @@ class LlamaDecoder:
         return self._views[address]
 
 
+def leaves_cache(spec: RunSpec) -> bool:
+    """Whether the format of the KV cache is llama.cpp's own: fp16, whatever the weights are."""
+    return is_as_shipped(spec) and spec.executor.options.get("kv_format", "auto") == "auto"
+
+
+def flash_asked(spec: RunSpec) -> bool | None:
+    """Flash attention as the run wants it; None: llama.cpp decides. At fp32 it is off, for it rounds to fp16 inside."""
+    word = spec.executor.options.get("flash_attention", "auto")
+    if word != "auto":
+        return bool(word == "on")
+    return False if spec.point.precision == "fp32" and not is_as_shipped(spec) else None
+
+
 def _attention(spec: RunSpec) -> Fact:
-    if spec.point.precision == "fp32":
-        return declared("not fused: flash attention rounds to fp16", "llama_context_params.flash_attn_type")
-    flash = flash_said("".join(_LOG))
-    return observed(flash, "its log") if flash else declared("flash attention: auto", "llama_context_default_params")
+    asked = flash_asked(spec)
+    if asked is None:
+        flash = flash_said("".join(_LOG))
+        return observed(flash, "its log") if flash else declared("flash attention: auto", "its default parameters")
+    words = "flash attention enabled" if asked else "not fused: flash attention rounds to fp16"
+    return declared(words, "llama_context_params.flash_attn_type")
 
 
 def _make(spec: RunSpec, weights: Path, folder: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twinlens.executors.capabilities import Capabilities, Executor
+from twinlens.executors.capabilities import SETTINGS, Capabilities, Executor, Option
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
@@ -16,6 +16,23 @@ def _runtime(spec: RunSpec) -> Runtime:
     from twinlens.executors.llama_cpp.decoder import RUNTIME
 
     return RUNTIME
+
+
+_OPTIONS = {
+    "settings": SETTINGS,
+    "kv_format": Option(
+        "auto",
+        ("auto", "fp32", "fp16"),
+        tunes=True,
+        description="The number format of the KV cache, apart from that of the precision.",
+    ),
+    "flash_attention": Option(
+        "auto",
+        ("auto", "on", "off"),
+        tunes=True,
+        description='Flash attention, which rounds to fp16 inside; "auto" is off at fp32, else as llama.cpp decides.',
+    ),
+}
 
 
 def _server() -> Server:
@@ -34,6 +51,7 @@ EXECUTOR = Executor(
         families=("decoder",),
         precisions=("fp32", "fp16", "int8-dynamic", "int4-dynamic"),
         settings=("threads",),
+        options=_OPTIONS,
         computes_with="llama-cpp-python",
         packages=("llama-cpp-python",),
         install="pip install 'twinlens[llama-cpp-engine]' (it is built from source: a C++ compiler and minutes)",

@@ -15,6 +15,7 @@ import numpy as np
 import openvino
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.in_process.calibration import calibration_prompts, prompts_said
 from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.torch_work import Linear
@@ -99,6 +100,7 @@ class OpenVinoDecoder:
                 "weights_bytes": (size, "constants of the export; compiled they are packed, and bf16 halves fp32"),
                 "kv_bytes": (cache, f"states of one batch after a prefill and a token, {where}"),
             },
+            left=_left(self._spec),
         )
 
     def close(self) -> None:
@@ -124,16 +126,21 @@ def versions(spec: RunSpec) -> str:
     return f"1 {made_with} {spec.point.precision}{said}"
 
 
+def _left(spec: RunSpec) -> tuple[str, ...]:
+    """Weights that are not quantised are made as wide as the products; those that are stay as they were exported."""
+    if not is_as_shipped(spec):
+        return ()
+    return ("activations", "kv", "compute", *(() if spec.precision.quantised else ("weights",)))
+
+
 def properties(spec: RunSpec, threads: int) -> dict[str, Any]:
-    """The formats that the precision names: OpenVINO's own defaults depend on model and machine."""
+    """The formats that the precision names, or none: OpenVINO's own defaults depend on model and machine."""
+    conditions = {"INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+    if is_as_shipped(spec):
+        return conditions
     wide = "f32" if spec.precision.classes("inference")["kv"] == "fp32" else "bf16"
-    return {
-        "INFERENCE_PRECISION_HINT": wide,
-        "KV_CACHE_PRECISION": wide,
-        "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0,
-        "INFERENCE_NUM_THREADS": threads,
-        "NUM_STREAMS": 1,
-    }
+    formats = {"INFERENCE_PRECISION_HINT": wide, "KV_CACHE_PRECISION": wide, "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
+    return formats | conditions
 
 
 def compiled(graph: Path, spec: RunSpec, threads: int, **more: Any) -> Any:

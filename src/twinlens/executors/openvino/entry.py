@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
+from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, SETTINGS, Capabilities, Executor, Option
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
@@ -75,6 +75,7 @@ _CAN = Capabilities(
     is_sized_by_theory=True,
     quantises=True,
     compares_with_fp32=True,
+    options={"settings": SETTINGS},
     # Its own defaults compute fp32 models in bf16, keep the KV cache in 8 bits and may quantise activations.
     unasked=("INFERENCE_PRECISION_HINT, KV_CACHE_PRECISION, DYNAMIC_QUANTIZATION_GROUP_SIZE as the precision says",),
 )
@@ -87,7 +88,7 @@ SERVED = Executor(
         precisions=_SERVED,
         arrivals=ALL_ARRIVALS,
         packages=("openvino-genai",),
-        options={"most_together": _MOST},
+        options={"most_together": _MOST, "settings": SETTINGS},
     ),
     server=_served,
     preload=_preload,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.registry import capabilities, executor
 from twinlens.measurement.facts.predicted_bubble import predicted_bubble
 from twinlens.measurement.facts.predicted_memory import predicted_memory
@@ -22,6 +23,13 @@ from twinlens.system.nvml import open_gpus
 from twinlens.system.processes import tree
 
 _BOARD = ("accelerator.product", "accelerator.memory_bytes", "accelerator.architecture", "accelerator.partition")
+
+
+def _as_found(spec: RunSpec, record: ExecutorRecord) -> Mapping[str, str]:
+    """Formats of weights and cache that a runtime took by itself, for the bytes that theory counts."""
+    if not is_as_shipped(spec):
+        return {}
+    return {each: str(record.value(f"precision.{each}")) for each in ("weights", "kv")}
 
 
 def completed(facts: Facts, spec: RunSpec, running: Running | None, pids: Sequence[int] = ()) -> Facts:
@@ -47,7 +55,8 @@ def completed(facts: Facts, spec: RunSpec, running: Running | None, pids: Sequen
     record = record.merged({key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None})
     boards = len(used) if on_gpu and executor(spec.executor.kind).degrees is not None else 1
     sheet = datasheet_of(record.value("accelerator.product"), spec.precision, boards)
-    work = theory_of(spec, record.value("precision.head")) | predicted_bubble(spec) | facts.work
+    modelled = theory_of(spec, record.value("precision.head"), _as_found(spec, record))
+    work = modelled | predicted_bubble(spec) | facts.work
     ceilings = within_datasheet(facts.ceilings, sheet) | sheet
     memory = facts.memory | predicted_memory(spec)
     return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings, memory=memory)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from twinlens.measurement.facts.model import asked_model
@@ -11,7 +14,7 @@ from twinlens.spec.device import find_device
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.config import text_part
 from twinlens.spec.model.shape import DecoderShape, ModelShape
-from twinlens.spec.precision import AS_SERVED, Precision
+from twinlens.spec.precision import AS_SERVED, BITS, Precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.flop import (
@@ -31,6 +34,7 @@ from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S, RATIO, s
 
 # Boost clocks are above those of datasheets by some per cent on consumer boards; a timer that is wrong, by factors.
 _MOST_OVER_DATASHEET = 1.3
+NOTHING: Mapping[str, str] = MappingProxyType({})
 _QUOTED_BY = {
     "copy_bytes_per_s": "datasheet_bytes_per_s",
     "read_bytes_per_s": "datasheet_bytes_per_s",
@@ -40,20 +44,25 @@ _QUOTED_BY = {
 }
 
 
-def theory_of(spec: RunSpec, head: str | None = None) -> Estimates:
+def theory_of(spec: RunSpec, head: str | None = None, found: Mapping[str, str] = NOTHING) -> Estimates:
     """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled".
 
     Absent with the reason for a model of a server's that theory does not know; none where no model runs. `head`: the
-    format of an output head that a quantised folder leaves wider.
+    format of an output head that a quantised folder leaves wider. `found`: formats by tensor class that a runtime took
+    in place of the precision's.
     """
     if spec.lens == "collective":
         return {}
-    return work_of(spec, asked_model(spec), head)
+    return work_of(spec, asked_model(spec), head, found)
 
 
-def work_of(spec: RunSpec, ref: AnyModel, head: str | None = None) -> Estimates:
+def work_of(spec: RunSpec, ref: AnyModel, head: str | None = None, found: Mapping[str, str] = NOTHING) -> Estimates:
     """The same for a model that is at hand, whatever its name in the spec."""
-    shape, regime = ref.shape, spec.precision
+    shape = ref.shape
+    regime = replace(
+        spec.precision,
+        inference=spec.precision.inference | {name: kept for name, kept in found.items() if kept in BITS},
+    )
     if shape is None:
         return _unknown(spec, ref.why)
     count = parameters(shape)

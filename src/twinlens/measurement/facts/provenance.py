@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.registry import capabilities
 from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.workload import workload_facts
@@ -95,7 +96,7 @@ def _tier(spec: RunSpec) -> dict[str, Fact]:
 def _chosen(spec: RunSpec) -> list[str]:
     """Options that make the stack another one than its makers ship; threads and processors are conditions."""
     can = capabilities(spec.executor.kind)
-    changed = list(can.unasked)
+    changed = [] if is_as_shipped(spec) else list(can.unasked)
     for name, option in can.options.items():
         value = spec.executor.options.get(name, option.default)
         if option.tunes and value != option.default:

@@ -18,7 +18,8 @@ def subject(run: Run, summary: Summary, *, with_precision: bool = True) -> str:
         where = f"{runtime} at {clean(machine.name, 80)}".strip()
         return " · ".join([*named, where])
     graph = ", compiled" if run.spec.executor.options.get("graph") == "compiled" else ""
-    parts = [*named, f"{software}{graph}"]
+    shipped = ", as shipped" if run.spec.executor.options.get("settings") == "as-shipped" else ""
+    parts = [*named, f"{software}{graph}{shipped}"]
     return " · ".join([*parts, *([clean(machine.name, 60)] if machine else [])])
 
 

@@ -57,6 +57,13 @@ def _exported(finding: Finding) -> str:
     )
 
 
+def _as_shipped(finding: Finding) -> str:
+    seen = ", ".join(f"{name} {word}" for name, word in finding.numbers.items() if word)
+    left = ", ".join(name for name, word in finding.numbers.items() if not word)
+    said = f"As shipped: the precision names the stored weights; the runtime itself took {seen or 'formats not seen'}."
+    return f"{said} Not seen: {left}." if left else said
+
+
 def _operators_elsewhere(finding: Finding) -> str:
     operators, share = numbers(finding, "operators", "share")
     named = ", ".join(map(str, operators))
@@ -170,6 +177,7 @@ SENTENCES = {
     "launch-bound": _launch_bound,
     "compiled-first": _compiled,
     "exported": _exported,
+    "as-shipped": _as_shipped,
     "operators-elsewhere": _operators_elsewhere,
     "fake-executor": lambda finding: "A fake executor: times come from formulas, not from hardware.",
     "replayed": _replayed,

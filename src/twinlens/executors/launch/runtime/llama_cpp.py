@@ -13,9 +13,25 @@ from twinlens.executors.launch.recipe import (
     gpu_environment,
     thread_environment,
 )
+from twinlens.executors.launch.switch import Switch
 from twinlens.record.executor.record import Fact, declared
 
 _FILE_TYPE = re.compile(r"(?:print_info|llm_load_print_meta): (?:file type|model ftype)\s*= (.+)")
+# --type_k and --type_v take the numbers of ggml's types.
+_CACHE_TYPES = {"fp32": "0", "fp16": "1", "bf16": "30"}
+SWITCHES = (
+    Switch(
+        "kv_format", tuple(_CACHE_TYPES),
+        lambda word: ("--type_k", _CACHE_TYPES[word], "--type_v", _CACHE_TYPES[word]), "precision.kv",
+        "The number format of the KV cache, apart from that of the file.",
+    ),
+    Switch(
+        "flash_attention", ("on", "off"), lambda word: ("--flash_attn", "true" if word == "on" else "false"),
+        "serving.attention", "Flash attention, which llama_cpp.server itself leaves off and llama.cpp decides on.",
+        ran=lambda word: f"flash attention {'enabled' if word == 'on' else 'disabled'}",
+    ),
+)  # fmt: skip
+_FLASH = re.compile(r"flash_attn\s*= (\w+)")
 _CACHE = re.compile(r"K \((\w+)\):.*?V \((\w+)\):")
 # The tool's own words for a file's type, and ours for what its weights are stored in. "(guessed)" may follow them.
 _FORMATS = {
@@ -51,6 +67,8 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
         facts["precision.kv"] = declared(
             keys if keys == values else f"{keys} keys, {values} values", "the log, KV cache"
         )
+    if match := _FLASH.search(seen.log):
+        facts["serving.attention"] = declared(f"flash attention {match[1]}", "the log")
     return facts
 
 
@@ -72,5 +90,6 @@ RECIPE = Recipe(
     start_timeout_s=300.0,
     needs_gguf=True,
     unasked=("--interrupt_requests false",),
+    switches=SWITCHES,
 )
 EXECUTOR = launched(RECIPE)
