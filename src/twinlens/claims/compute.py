@@ -82,7 +82,8 @@ def speculation(view: View) -> Answer | Gap | None:
     claimed = view.one("passed") if is_yield else view.one("ratio")
     if claimed is None or not (view.says("speculation", "acceptance") or view.peek("drafts")):
         return None
-    view.says("acceptance")
+    view.says("acceptance", "ratio", "each")
+    view.says("speculation")
     drafts, accepted = view.value("drafts"), part_of_whole(view.one("share"))
     if drafts is None or accepted is None:
         return Gap("speculation", lacking({"drafts": drafts, "acceptance": accepted}))
@@ -99,20 +100,29 @@ def speculation(view: View) -> Answer | Gap | None:
     )  # fmt: skip
 
 
-def user_rates(view: View) -> Answer | None:
-    """ "100 users at 20 tokens/s each need 2,000 tokens/s": the users times the rate of each."""
-    rates = {each.value: each for each in view.claim.all("rate")}.values()
-    each = [rate for rate in rates if rate.per in ("user", "device")]
-    whole = [rate for rate in rates if not rate.per]
-    if len(each) != 1 or len(whole) != 1 or len(rates) != 2:
-        return None
-    many = view.value("sequences") if each[0].per == "user" else devices_of(view)
-    if many is None:
-        return None
-    view.used.update(view.claim.all("rate"))
-    own = each[0].value
-    terms = (Term("users", many, "users" if each[0].per == "user" else "devices"), Term("rate", own, "tokens/s"))
-    return Answer("total-rate", "tokens/s", whole[0], (Case(own * many, terms, "{0} × {1}"),), is_arithmetic=True)
+def totals(view: View) -> Answer | None:
+    """ "100 users at 20 tokens/s each need 2,000 tokens/s", "8 GPUs at 700 W draw 5.6 kW": of each, and of all."""
+    for kind, (quantity, unit) in _TOTALS.items():
+        found = {each.value: each for each in view.claim.all(kind) if each.low is not None}.values()
+        each = [said for said in found if said.per]
+        whole = [said for said in found if not said.per]
+        if not each and len(whole) == 2 and kind not in ("rate", "bytes"):  # "at 700 W draw 5.6 kW"
+            each, whole = sorted(whole, key=lambda said: said.value)[:1], sorted(whole, key=lambda said: said.value)[1:]
+        if len(each) != 1 or len(whole) != 1:
+            continue
+        many = view.value("sequences") if each[0].per == "user" else devices_of(view)
+        if many is None:
+            continue
+        view.used.update(view.claim.all(kind))
+        view.says("end-to-end")
+        own = each[0].value
+        terms = (Term("users", many, "users" if each[0].per == "user" else "devices"), Term(kind, own, unit))
+        return Answer(quantity, unit, whole[0], (Case(own * many, terms, "{0} × {1}"),), is_arithmetic=True)
+    return None
+
+
+_TOTALS = {"rate": ("total-rate", "tokens/s"), "power": ("total", "w"), "bandwidth": ("total", "bytes/s"),
+           "price_hour": ("total", "$/h"), "flop_rate": ("total", "flop/s"), "bytes": ("total", "bytes")}  # fmt: skip
 
 
 def end_to_end(view: View) -> Answer | None:

@@ -103,6 +103,8 @@ def useful_hour(view: View) -> Answer | Gap | None:
 def monthly_bill(view: View) -> Answer | Gap | None:
     """ "1 cent a use and 1M daily users is $300k a month": price times uses times 30 days."""
     claimed, each = view.one("cost_month"), view.value("cost_each")
+    if each is None and not view.peek("devices"):
+        each = view.value("price_device")  # "$0.002 each", said of requests
     if claimed is None or view.says("break-even") or view.peek("price_hour"):
         return None
     people, uses = view.value("people"), view.value("uses")

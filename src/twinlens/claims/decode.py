@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twinlens.claims.answer import Answer, Bound, Case, Gap, Term, beside, solved
 from twinlens.claims.memory import does_not_fit
@@ -76,11 +76,15 @@ def decode_time(view: View) -> Answer | Gap | None:
 
 
 def _decode(view: View, claimed: Said | None, *, is_time: bool) -> Answer | Gap | None:
-    if view.about("training", "prefill", "mfu", "chinchilla") or view.peek("price_hour") or view.peek("power"):
+    if view.about("training", "prefill", "mfu", "mbu", "chinchilla") or view.peek("price_hour") or view.peek("power"):
         return None
     if claimed is None:
         return None
-    view.says("decode", "tpot", "bandwidth", "weights")
+    is_named = view.says("decode", "tpot", "weights") | view.says("bandwidth")
+    if not (is_named or view.claim.names("model") or view.claim.names("device") or view.peek("params")):
+        view = View(
+            replace(view.claim, said=tuple(each for each in view.claim.said if each.kind != "devices")), view.used
+        )
     bandwidth, where = bandwidth_of(view)
     subject = subject_of(view)
     weights = _weights(view, subject)
@@ -202,7 +206,7 @@ def _bare_time(view: View) -> Said | None:
     times = view.claim.all("time")
     if (
         len(times) == 1
-        and times[0].value < 10
+        and times[0].value < (10 if view.about("tpot") or view.peek("bandwidth") else 0.5)
         and (view.peek("bandwidth") or view.peek("bytes") or view.about("tpot", "decode"))
     ):
         return view.one("time")

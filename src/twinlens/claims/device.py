@@ -5,14 +5,12 @@ Rates are dense; makers also quote twice as much, with structured sparsity. Link
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from twinlens.claims.answer import Answer, Case, Gap, Term, remark
 from twinlens.claims.memory import visible
+from twinlens.claims.part import link_rates
 from twinlens.claims.said import Said, View
 from twinlens.claims.subject import device_of, devices_of
 from twinlens.record.finding import Finding
-from twinlens.spec.catalogue import shipped
 from twinlens.spec.device import Device
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
@@ -107,6 +105,7 @@ def model_figure(kind: str, view: View) -> Answer | None:
     if not isinstance(shape, DecoderShape) or said is None:
         return None
     counted = parameters(shape)
+    view.says("per-token")
     own = {"active": counted.active, "params": counted.total, "kv_heads": shape.kv_heads, "heads": shape.heads,
            "layers": shape.layers}  # fmt: skip
     unit = "parameters" if kind in ("active", "params") else kind.replace("_", " ")
@@ -115,11 +114,6 @@ def model_figure(kind: str, view: View) -> Answer | None:
         inner = counted.active - counted.embedding
         cases.append(Case(float(inner), (Term(kind, inner, unit),), "{0}", "no-embedding"))
     return Answer("model", unit, said, tuple(cases))
-
-
-@lru_cache(maxsize=1)
-def _links() -> dict[str, float]:
-    return {each.name.replace("-x16", ""): each.one_way_bytes_per_s for each in shipped().links}
 
 
 def link(view: View) -> Answer | Gap | None:
@@ -131,7 +125,8 @@ def link(view: View) -> Answer | Gap | None:
     device = device_of(view)
     if name == "nvlink" and device is not None and (device[0].link or "").startswith("nvlink"):
         name = device[0].link or name
-    if name not in _links():
+    view.says("per-device")
+    if name not in link_rates():
         return Gap("link", ("link-generation",))
     one, both = _ways(name, 1), _ways(name, 2)
     if view.says("one-way"):
@@ -146,7 +141,7 @@ def link(view: View) -> Answer | Gap | None:
 def _ways(name: str, ways: int) -> tuple[Case, ...]:
     """Its bandwidth in one or both directions; of PCI Express as signalled, and as data after coding."""
     words = "one-way" if ways == 1 else "both-ways"
-    each = _links()[name]
+    each = link_rates()[name]
     if name.startswith("infiniband"):
         return (Case(each, (Term("one-way", each, "bytes/s"),), "{0}", words),) if ways == 1 else ()
     if not name.startswith("pcie"):

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Literal
 
 from twinlens.claims.names import device_at, format_at, link_at, model_at
 from twinlens.claims.plain import plain
 from twinlens.claims.quantity import NUMBER, read_quantity
 from twinlens.claims.said import UNREADABLE, Claim, Said, Word, checked, rounding, rounding_of_input
-from twinlens.claims.words import FILLERS, TOPICS
+from twinlens.claims.words import FILLERS, MAKERS, TOPICS
 from twinlens.errors import BadInput
 from twinlens.theory.layout import OPTIMIZERS
 
@@ -36,7 +37,11 @@ _LABELLED = tuple(
         ("head_dim", r"(?i:head[ _-]dim(?:ension)?)", _COUNT),
         ("layers", r"(?i:layers)", _COUNT),
         ("kv_heads", r"(?i:kv[ _-]heads)", _COUNT),
-        ("drafts", r"(?i:(?:draft|speculation)(?:[ -](?:length|depth|tokens))?|gamma|k(?==))(?: of)?", _COUNT),
+        (
+            "drafts",
+            r"(?i:(?:draft(?:ing|s)?|speculat(?:ion|ing|es?))(?:[ -](?:length|depth|tokens))?|gamma|k(?==))(?: of)?",
+            _COUNT,
+        ),
         ("share", r"(?i:acceptance(?: rate| probability)?|MFU|utili[sz]ation)", _PART),
     )
 )
@@ -58,6 +63,10 @@ _CARD = re.compile(
 )
 _OF_SIZE = re.compile(r"(?:[A-Za-z][\w.]*-)*?[A-Za-z][A-Za-z\d.]*-(?=\d+(?:\.\d+)?[BbMT](?![A-Za-z0-9]))")
 """The family of a model that is not in the catalogue: "Falcon-40B" is 40B."""
+
+
+_SIZE_NEXT = re.compile(r"(?:[ ,(]+(?:with|its|has|at|the|a|is)\b)*[ ,(]+\d[\d.]*[BbMT](?![A-Za-z0-9])")
+_STEP_TIME = re.compile(r"(?i)(?:TPOT|ITL|inter-token latency|time per (?:output )?token)(?: of| is|:| =|=| at)*\s*$")
 
 
 def read_claim(text: str) -> Claim:
@@ -92,7 +101,7 @@ def _read(text: str) -> Claim:
             words.append(found[0])
             at = found[1]
         elif (family := _OF_SIZE.match(text, at)) is not None:
-            unread.append(family[0].strip("-"))
+            words.append(Word("family", "unknown", family[0].strip("-"), at))
             at = family.end()
         elif multiplied := _multiplied(text, at):
             said.append(multiplied[0])
@@ -103,7 +112,19 @@ def _read(text: str) -> Claim:
             at = labelled[1]
         else:
             at = _topic(text, at, words, unread)
-    return Claim(text, tuple(said), tuple(words), tuple(unread))
+    return _of_each(Claim(text, tuple(said), tuple(words), tuple(unread)))
+
+
+def _of_each(claim: Claim) -> Claim:
+    """A claim whose "per GPU" or "each user" stands apart from its figure ("Per GPU, …"), joined to the only one."""
+    pers: tuple[tuple[str, Literal["user", "device"]], ...] = (("per-device", "device"), ("each", "user"))
+    for topic, per in pers:
+        apart = [each for each in claim.words if each.name == topic and each.text.lower() != "each"]
+        figures = [each for each in claim.said if each.kind in ("bytes", "rate", "kv_bytes", "power")]
+        if apart and len(figures) == 1 and figures[0].per in ("", per):
+            said = tuple(replace(each, per=per) if each == figures[0] else each for each in claim.said)
+            claim = replace(claim, said=said, words=tuple(each for each in claim.words if each not in apart))
+    return claim
 
 
 def _multiplied(text: str, at: int) -> tuple[Said, int] | None:
@@ -118,8 +139,17 @@ def _in_place(said: Said, text: str, end: int, before: list[Said], words: list[W
     """A quantity by its neighbours: "H200 is 1.4x H100" is no count, and 24 GB of "a 24 GB 3090" are its own."""
     if said.kind == "devices" and said.text.strip()[-1:] in "x×" and any(each.kind == "device" for each in words):
         return replace(said, kind="ratio")
+    if said.kind == "time" and _STEP_TIME.search(text[: said.at]):
+        return replace(said, kind="token_time")
     if said.kind == "params" and re.search(r"(?i)activat(?:es|ing|ed)(?: only| about| just)? $", text[: said.at]):
         return replace(said, kind="active")
+    if (
+        said.kind == "time"
+        and text[end:].startswith(" each")
+        and before
+        and before[-1].kind in ("context", "tokens_out")
+    ):
+        return replace(said, kind="token_time")
     if said.per == "user" and said.text.endswith(" each") and before and before[-1].kind == "devices":
         return replace(said, per="device")
     if (
@@ -150,7 +180,7 @@ def _within(said: Said, text: str) -> list[Word]:
             found.append(named[0])
         else:
             _topic(text, at, found, [])
-    return [each for each in found if each.name not in ("machine", "named")]
+    return [each for each in found if each.name not in ("machine", "named", "per-device", "each", "turns", "unknown")]
 
 
 def _name(text: str, at: int) -> tuple[Word, int] | None:
@@ -174,7 +204,7 @@ def _is_of_cache(text: str, at: int, end: int) -> bool:
 def _labelled(text: str, at: int) -> tuple[Said, int] | None:
     for kind, pattern in _LABELLED:
         found = pattern.match(text, at)
-        if found is not None and not _is_number_of_another(text, found):
+        if found is not None and (kind == "drafts" or not _is_number_of_another(text, found)):
             number = float(found["n"].replace(",", "")) * (-1 if found["sign"] else 1)
             number *= (1024 if kind == "context" else 1000) if found["k"] else 1
             off = rounding(found["n"], False)
@@ -202,5 +232,16 @@ def _topic(text: str, at: int, words: list[Word], unread: list[str]) -> int:
         return at + 1
     bare = word[0].strip(".'’*~").lower()
     if bare and bare not in FILLERS and not NUMBER.fullmatch(bare):
-        unread.append(word[0].strip("."))
+        if _is_name(text, word) and bare not in MAKERS:
+            kind = "family" if _SIZE_NEXT.match(text, word.end()) else "topic"
+            words.append(Word(kind, "unknown", word[0].strip("."), at))
+        else:
+            unread.append(word[0].strip("."))
     return word.end()
+
+
+def _is_name(text: str, word: re.Match[str]) -> bool:
+    """Whether a word that is not known looks like a name: with digits, or with a capital that begins no sentence."""
+    bare = word[0].strip(".'’*~")
+    begins = not text[: word.start()].rstrip(' "“(').rstrip() or text[: word.start()].rstrip()[-1] in ".:;!?"
+    return bool(re.search(r"\d", bare) or re.search(r"[A-Z]", bare[1:] if begins else bare))

@@ -12,12 +12,11 @@ from twinlens.claims.meaning import Fitted, meaning
 from twinlens.claims.ruling import ruling_of
 from twinlens.claims.said import Claim, Said, Token, View, Word
 from twinlens.claims.several import conflicts_of, ends_of, with_each
+from twinlens.claims.words import HARMLESS
 from twinlens.record.finding import Finding
 
 _EVERY = ("lens", "model", "precision", "device", "batch", "context")
 """What any figure of a device needs before it means something."""
-_DECISIVE = ("not", "sparse", "node-of-8", "sharded", "checkpoint", "both-ways", "one-way")
-"""Topics that turn a claim into another one; the others only say what a figure is about."""
 _ORDER: tuple[Ruling, ...] = ("wrong", "incomplete", "holds under an assumption", "holds")
 
 
@@ -47,10 +46,11 @@ def _left(claim: Claim, found: Sequence[Fitted]) -> tuple[Token, ...]:
     words = (
         each
         for each in claim.words
-        if each not in used and (each.kind, each.name) not in names and each.kind != "optimizer"
-        and (each.kind != "topic" or each.name in _DECISIVE)
+        if each not in used and (each.kind, each.name) not in names and each.kind not in ("optimizer", "family")
+        and (each.kind != "topic" or each.name not in HARMLESS)
     )  # fmt: skip
-    return tuple(sorted((*said, *words), key=lambda each: each.at))
+    dropped = (each for fitted in answered for each in fitted.dropped)
+    return tuple(sorted((*said, *words, *dropped), key=lambda each: each.at))
 
 
 def _blocks(token: Token, found: Sequence[Fitted]) -> bool:
@@ -61,9 +61,14 @@ def _blocks(token: Token, found: Sequence[Fitted]) -> bool:
     """
     plain = all(isinstance(each.answer, Answer) and each.answer.is_arithmetic for each in found)
     used = [each for fitted in found for each in fitted.used if isinstance(each, Said)]
+    device = any(isinstance(each, Word) and each.kind == "device" for fitted in found for each in fitted.used)
     if isinstance(token, Said):
         is_of_each = token.kind == "devices" and any(each.per == "device" for each in used)
         return not (is_of_each or (plain and token.kind in ("params", "active")))
+    if token.name == "unknown" and (plain or (not device and any(each.kind == "bandwidth" for each in used))):
+        return False
+    if token.kind == "link" and plain:
+        return False
     if token.kind == "format":
         return not plain and not any(each.kind in ("flop_rate", "bytes_per_param") for each in used)
     return token.kind != "device" and not (plain and token.kind == "model")
@@ -72,18 +77,21 @@ def _blocks(token: Token, found: Sequence[Fitted]) -> bool:
 def _judged(claim: Claim, found: Sequence[Fitted], left: Sequence[Token]) -> Judged:
     unread = (Finding("claim-unread", "warns", "", {"words": list(claim.unread)}),) if claim.unread else ()
     blocks = [each for each in left if _blocks(each, found)]
+    answered = [(each, *ruling_of(each)) for each in found if isinstance(each.answer, Answer)]
+    open_ended = [said for each in answered for said, far in each[0].beyond if _turns(each[1], far)]
+    blocks += open_ended
+    left = (*left, *open_ended)
     unused = (
         (Finding("claim-unused", "warns", "", {"texts": [each.text for each in left], "decides": bool(blocks)}),)
         if left else ()
     )  # fmt: skip
-    answered = [(each, *ruling_of(each)) for each in found if isinstance(each.answer, Answer)]
     gaps = [each.answer for each in found if isinstance(each.answer, Gap)]
     if not answered:
         gap = gaps[0] if gaps else _nothing(claim)
         return Judged("incomplete", (_missing(gap.missing, gap.quantity, decides=True), *unused, *unread))
     answered.sort(key=lambda each: _ORDER.index(each[1]))
     ruling = answered[0][1]
-    if blocks or (gaps and ruling != "wrong"):
+    if blocks or (gaps and ruling != "wrong") or _is_of_both(answered):
         ruling = "incomplete"
     findings = [finding for each in answered for finding in _told(*each)]
     missing = [each for each in findings if each.code == "claim-missing"]
@@ -100,6 +108,24 @@ def _judged(claim: Claim, found: Sequence[Fitted], left: Sequence[Token]) -> Jud
             )
         )
     return Judged(ruling, (*once(findings), *unused, *unread))
+
+
+def _is_of_both(answered: Iterable[tuple[Fitted, Ruling, Case, bool]]) -> bool:
+    """Whether figures of different kinds fit only where one is of all devices and the other is of each."""
+    sides: dict[str, set[str]] = {}
+    for fitted, _, taken, _ in answered:
+        assert isinstance(fitted.answer, Answer)
+        if fitted.answer.claimed is not None and taken.assumed in ("of-all", "of-each"):
+            sides.setdefault(fitted.answer.claimed.kind, set()).add(taken.assumed)
+    return len(set().union(*sides.values())) > 1 and all(len(each) == 1 for each in sides.values())
+
+
+def _turns(ruling: Ruling, far: Fitted) -> bool:
+    """Whether a ruling is another one far on the open side of an input; how many are needed is a claim itself."""
+    assert isinstance(far.answer, Answer)
+    other = ruling_of(far)[0]
+    is_need = far.answer.refuted is not None and far.answer.refuted.subject == "fewer"
+    return not is_need and "wrong" in (ruling, other) and ruling != other
 
 
 def once(findings: Iterable[Finding]) -> list[Finding]:

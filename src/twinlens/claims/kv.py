@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, lacking, product, remark, solved
+from twinlens.claims.memory import of_kv
 from twinlens.claims.names import KV_BYTES
 from twinlens.claims.said import Said, View
 from twinlens.claims.subject import Cache, Notes, Subject, cache_of, context_of, kv_terms, subject_of
@@ -17,7 +18,9 @@ _GIB = 1024**3 / 1e9
 
 def kv_size(view: View) -> Answer | Gap | None:
     """ "16 users at 32K need 40 GB of KV": bytes of the cache."""
-    if not view.says("kv") or view.about("fits", "per-token"):
+    if not (view.says("kv") or "kv" in "".join(each.text for each in view.claim.all("kv_token")).lower()) or view.about(
+        "fits", "per-token"
+    ):
         return None
     claimed = view.one("kv_bytes") or view.one("bytes")
     if claimed is None:
@@ -36,6 +39,18 @@ def kv_size(view: View) -> Answer | Gap | None:
         solutions=tuple(_kv_solutions(view, claimed, cache, many, context)),
         remarks=_other_heads(subject, claimed, cache.held(context, many)),
     )  # fmt: skip
+
+
+def kv_room(view: View) -> Answer | None:
+    """ "60 GB of KV are enough for 55 users at 8K": the cache of all against its room."""
+    room, subject = view.one("bytes"), subject_of(view)
+    cache, context, users = cache_of(view, subject), context_of(view), view.value("sequences")
+    if room is None or cache is None or context is None or users is None or not (of_kv(view) and view.says("fits")):
+        return None
+    view.says("kv", "each")
+    terms = kv_terms(cache, context, users)
+    case = Case(cache.held(context, users), terms, product(terms))
+    return Answer("kv", "bytes", room, (case,), bound="at-least", assumed=cache.assumed)
 
 
 def _kv_solutions(view: View, claimed: Said, cache: Cache, users: float, context: float) -> Iterator[Finding]:

@@ -19,13 +19,14 @@ from twinlens.claims.law import LAWS
 from twinlens.claims.names import USUAL
 from twinlens.claims.ratio import ratio
 from twinlens.claims.said import Claim, MoreThanWhole, Said, Token, View, Word
+from twinlens.claims.words import ABOUT
 from twinlens.errors import BadInput
 
 Rule = Callable[[View], Answer | Gap | None]
 RULES: tuple[Rule, ...] = (
     cost.useful_hour, cost.break_even, cost.monthly_bill, cost.energy_share, *LAWS,
-    all_reduce_time, all_reduce_share, compute.speculation, compute.user_rates, compute.end_to_end, compute.ridge_batch,
-    device.link, ratio, kv.kv_size, kv.kv_each, kv.kv_tokens, compute.prefill, decode_rate, decode_time,
+    all_reduce_time, all_reduce_share, compute.speculation, compute.totals, compute.end_to_end, compute.ridge_batch,
+    device.link, ratio, kv.kv_size, kv.kv_room, kv.kv_each, kv.kv_tokens, compute.prefill, decode_rate, decode_time,
     device.bandwidth, device.memory, device.power, device.rate,
     memory.training_fit, memory.training_memory, memory.fit, memory.weights_size,
     *(partial(device.model_figure, kind) for kind in ("active", "params", "kv_heads", "heads", "layers")),
@@ -34,6 +35,8 @@ RULES: tuple[Rule, ...] = (
 _VAGUE = ("named", "machine", "ratio", "each", "share", "peak", "bandwidth", "half", "dense", "day", "month", "needs")
 _INPUTS = ("params", "active", "devices", "sequences", "context")
 """Kinds of number that are hardly ever the figure of a claim."""
+_OF_EACH = ("flop_rate", "bandwidth", "card_bytes", "price_device")
+"""Kinds of number that are of each device where nothing else is said, as makers do."""
 _MOST_ANSWERS = 6
 _PROBES = (1e-3, 1e3)
 _OTHERS = {"model": ("llama-3.2-1b", "mixtral-8x7b"), "device": ("l4", "mi325x"), "format": ("fp8", "fp32"),
@@ -48,6 +51,10 @@ class Fitted:
     answer: Answer | Gap
     used: frozenset[Token]
     spans: tuple[tuple[float, float], ...] = ()
+    dropped: tuple[Word, ...] = ()
+    """ "Per user" and "per GPU" that change nothing, though several are said."""
+    beyond: tuple[tuple[Said, Fitted], ...] = ()
+    """Inputs that are bounds ("at least 8 users"), each with the answer far on its open side."""
 
     @property
     def score(self) -> float:
@@ -71,6 +78,7 @@ def meaning(claim: Claim) -> tuple[list[Fitted], BadInput | None]:
             error = error or problem
             continue
         if answer is not None:
+            view.says(*ABOUT.get(answer.quantity, "").split())
             tried.append((rule, Fitted(answer, _turning(rule, claim, answer, view.used))))
     found: list[Fitted] = []
     used: set[Token] = set()
@@ -81,10 +89,43 @@ def meaning(claim: Claim) -> tuple[list[Fitted], BadInput | None]:
         rule, best = max(open_now, key=lambda each: (len(each[1].used - used) > 0, each[1].score))
         tried.remove((rule, best))
         used |= best.used
-        found.append(replace(best, spans=tuple(_spans(rule, claim, best))))
+        found.append(_whole(rule, claim, best))
         if isinstance(best.answer, Gap):
             break
     return found, error
+
+
+def _whole(rule: Rule, claim: Claim, fitted: Fitted) -> Fitted:
+    """The same answer with what its rounded, qualified and bounded inputs do to it."""
+    return replace(
+        fitted, spans=tuple(_spans(rule, claim, fitted)), dropped=tuple(_dropped(rule, claim, fitted)),
+        beyond=tuple(_beyond(rule, claim, fitted)),
+    )  # fmt: skip
+
+
+def _dropped(rule: Rule, claim: Claim, fitted: Fitted) -> Iterator[Word]:
+    if isinstance(fitted.answer, Gap):
+        return
+    for said in (each for each in fitted.used if isinstance(each, Said) and each.per):
+        if said.per == "device" and said.kind in _OF_EACH:
+            continue
+        many = claim.all("sequences" if said.per == "user" else "devices")
+        others = [replace(said, per=per) for per in ("", "user", "device") if per != said.per]
+        answers = [_again(rule, claim, said, other) for other in others]
+        if any(each.low != 1 for each in many) and all(
+            each is not None and each.cases == fitted.answer.cases for each in answers
+        ):
+            yield Word("topic", "turns", f"per {said.per} of {said.text}", said.at)
+
+
+def _beyond(rule: Rule, claim: Claim, fitted: Fitted) -> Iterator[tuple[Said, Fitted]]:
+    if isinstance(fitted.answer, Gap):
+        return
+    for said in (each for each in fitted.used if isinstance(each, Said) and each.side):
+        far = _scaled(said, _PROBES[said.side == "least"]) if said != fitted.answer.claimed else said
+        again = _again(rule, claim, said, far) if far != said else None
+        if again is not None:
+            yield said, Fitted(again, fitted.used, tuple((case.value, case.value) for case in again.cases))
 
 
 def _adds(fitted: Fitted, used: set[Token]) -> bool:

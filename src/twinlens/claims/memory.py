@@ -28,8 +28,16 @@ from twinlens.theory.layout import LAYOUTS, OPTIMIZERS, with_optimizer
 
 _NEAR = 0.08  # a solution is named by round numbers where these come this close
 _CONTEXTS = tuple(2**power for power in range(9, 21))
-_RUNS_ON = re.compile(r"(?i)\b(?:runs?|running|served?|deploy(?:ed)?|works?) (?:\w+ ){0,3}?(?:on|in)\b")
+_NEEDS = re.compile(r"(?i)\b(?:needs?|requires?|takes?|wants?|must|demands?|minimum)\b")
+_OF_KV = re.compile(r"(?i)\d ?[GMT]i?B (?:(?:of|for)(?: the)? )?kv\b")
+_CLOSE = 30  # letters
+_RUNS_ON = re.compile(
+    r"(?i)\b(?:runs?|running|served?|host(?:s|ed)?|squeezed?|cram(?:med)?|deploy(?:ed)?|works?) (?:[\w.-]+ ){0,3}?"
+    r"(?:on|in)(?:to)?\b"
+)
 _FORMATS = ("fp16", "int8", "q4_k_m", "4-bit")
+_OF_BARE_SIZE = 0.01
+"""How far the parameters of a model may be from its size, where that is multiplied as it is said."""
 _GIB = 1024**3 / 1e9
 _LAYOUTS = {
     "weights-only": 2.0, "weights-and-gradients": 4.0, "adamw-8bit": LAYOUTS["16-bit-8-bit-optimizer"].total,
@@ -84,10 +92,13 @@ def fit(view: View) -> Answer | Gap | None:
     named = bool(view.claim.all("params") or view.claim.names("model"))
     is_asked = (
         view.says("fits")
-        or (named and bool(_RUNS_ON.search(view.claim.text) or is_adapter))
+        or (named and bool(_RUNS_ON.search(view.claim.text) or (is_adapter and view.claim.names("device"))))
         or (named and (view.peek("devices") or view.peek("card_bytes")))
     )
-    if not is_asked or (view.about("training") and not is_adapter):
+    is_size = (not view.about("fits") or of_kv(view)) and any(
+        each.per or of_kv(view) for each in view.claim.all("bytes")
+    )  # "17.6 GB per GPU"
+    if not is_asked or is_size or (view.about("training") and not is_adapter):
         return None
     view.says("training", "weights", "machine")
     subject = subject_of(view)
@@ -102,10 +113,11 @@ def fit(view: View) -> Answer | Gap | None:
     cache = cache_of(view, subject) if context or view.says("kv") else None
     if context and cache is None:
         return Gap("memory", ("model-layers",))
+    view.says("kv")
     if view.about("kv") and not context:
         return Gap("memory", ("context", *(() if users else ("users",))))
     held = cache.held(context, users or 1.0) if cache and context else 0.0
-    said = view.claim.names("format") or view.peek("bits") or is_adapter
+    said = view.claim.names("format") or view.peek("bits") or view.peek("bytes_per_param") or is_adapter
     if not said and min(each.bytes for each in stored) + held > room:
         return Gap("memory", ("precision",))  # as it was published it does not fit, and narrower it may
     cases = tuple(_need(each, held, len(stored) > 1 or not said) for each in stored)
@@ -124,6 +136,11 @@ def fit(view: View) -> Answer | Gap | None:
     )  # fmt: skip
 
 
+def of_kv(view: View) -> bool:
+    """Whether bytes are those of the cache alone: "60 GB of KV"."""
+    return bool(_OF_KV.search(view.claim.text)) and not view.claim.names("device")
+
+
 def _with_scales(stored: tuple[Stored, ...]) -> tuple[Stored, ...]:
     """The readings that a file can have: four bits and no scales are a size by hand."""
     return tuple(each for each in stored if each.name != "4-bit") or stored
@@ -131,14 +148,36 @@ def _with_scales(stored: tuple[Stored, ...]) -> tuple[Stored, ...]:
 
 def _room_answer(
     view: View, room: float, cases: tuple[Case, ...], notes: Notes, missing: tuple[str, ...],
-    solutions: tuple[Finding, ...], remarks: Notes = (),
+    solutions: tuple[Finding, ...], remarks: Notes = (), held: float = 0.0,
 ) -> Answer:  # fmt: skip
-    refuses = view.says("not")
-    said = Said("bytes", room, room, view.claim.text, off=0.0)
+    refuses = _refuses(view)
+    off = _OF_BARE_SIZE if view.peek("bytes_per_param") and not view.claim.names("model") else 0.0
+    said = Said("bytes", room, room, view.claim.text, off=off)
     return Answer(
         "no-room" if refuses else "memory", "bytes", said, cases, bound="at-most" if refuses else "at-least",
         assumed=notes, missing=missing, solutions=solutions, remarks=remarks,
+        refuted=None if refuses or held else _fewer(view, cases, room),
     )  # fmt: skip
+
+
+def _fewer(view: View, cases: tuple[Case, ...], room: float) -> Finding | None:
+    """That one device fewer is enough, where a claim says how many are needed at least."""
+    said = next(iter(view.claim.all("devices")), None)
+    if said is None or said.side != "least" or not _NEEDS.search(view.claim.text) or (many := said.value) < 2:
+        return None
+    enough = math.ceil(max(case.value for case in cases) / (room / many))
+    return remark("fewer", devices=enough) if enough < many else None
+
+
+def _refuses(view: View) -> bool:
+    """Whether it is said not to fit: one "not" close before "fits", "run on" or "holds"; another one is not used."""
+    verb = next((each.at for each in view.claim.words if each.name == "fits"), None)
+    runs = _RUNS_ON.search(view.claim.text)
+    at = verb if verb is not None else runs.start() if runs else -1
+    near = [each for each in view.claim.words if each.name == "not" and -12 <= at - each.at <= _CLOSE]
+    if len(near) == 1:
+        view.used.update(near)
+    return len(near) == 1
 
 
 def does_not_fit(view: View, stored: tuple[Stored, ...], held: float) -> Finding | None:
@@ -196,7 +235,8 @@ def training_memory(view: View) -> Answer | Gap | None:
     view.says("weights", "sharded", "needs")
     subject = subject_of(view)
     if view.about("lora") and subject is not None:
-        case = memory_case(subject.params, 2.0, "")
+        stored = stored_of(view, subject, "bf16")[0]
+        case = memory_case(subject.params, stored.bits / 8, "")
         return Answer(
             "training-memory", "bytes", claimed, (case,), bound="at-least", assumed=(assumed("frozen-weights",
             "BF16"),),
@@ -228,8 +268,11 @@ def _part_of(view: View) -> Iterator[tuple[str, float]]:
         wide = 4.0 if view.name("format") in ("fp32", "32-bit", "float32") else 2.0
         yield "", wide
     elif view.about("states") and not view.about("gradients"):
-        half = view.name("format") in ("bf16", "fp16", "16-bit") and (view.name("optimizer") or "adamw") == "adamw"
-        yield "", OPTIMIZERS["adamw-bf16" if half else view.name("optimizer") or "adamw"]
+        word, kind = view.name("format"), view.name("optimizer") or "adamw"
+        if word in ("bf16", "fp16", "16-bit") and kind == "adamw":
+            yield "", OPTIMIZERS["adamw-bf16"]
+        elif word in (None, "fp32", "32-bit", "float32") or kind != "adamw":
+            yield "", OPTIMIZERS[kind]
 
 
 def memory_case(params: float, each: float, name: str, many: float = 1.0) -> Case:
@@ -269,7 +312,7 @@ def training_fit(view: View) -> Answer | Gap | None:
     is_training = view.says("training", *_STATES)
     if not is_training or view.name("format") == "qlora" or view.says("lora"):
         return None
-    if not (view.says("fits") or view.claim.names("device")) or any(
+    if not (view.says("fits") or view.claim.names("device") or view.peek("card_bytes")) or any(
         map(view.peek, ("time", "rate", "tokens", "share"))
     ):
         return None

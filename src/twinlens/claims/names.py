@@ -30,15 +30,17 @@ DEVICES = {
 }  # fmt: skip
 """Short names, and the device of the catalogue that each is read as."""
 FORMATS: dict[str, tuple[str, ...]] = {
-    "fp32": ("fp32",), "bf16": ("bf16",), "fp16": ("fp16",), "16-bit": ("fp16",), "fp8": ("fp8",), "int8": ("int8",),
-    "8-bit": ("int8", "q8_0"), "w8a8": ("int8",), "half precision": ("fp16",), "single precision": ("fp32",),
+    "fp32": ("fp32",), "bf16": ("bf16",), "fp16": ("fp16",), "16-bit": ("fp16",), "fp8": ("fp8", "8-bit"),
+    "int8": ("int8", "8-bit"),
+    "8-bit": ("int8", "8-bit", "q8_0"), "w8a8": ("int8", "8-bit"), "half precision": ("fp16",),
+    "single precision": ("fp32",),
     "float16": ("fp16",), "bfloat16": ("bf16",), "32-bit": ("fp32",), "float32": ("fp32",),
-    "q8": ("int8", "q8_0"), "q8_0": ("q8_0",), "q6_k": ("q6_k",),
+    "q8": ("q8_0", "int8", "8-bit"), "q8_0": ("q8_0",), "q6_k": ("q6_k",),
     "q5_k_m": ("q5_k_m",), "q4_k_m": ("q4_k_m",), "q4_0": ("q4_0",), "q4": ("4-bit", "nvfp4", "q4_0", "q4_k_m"),
     "4-bit": ("4-bit", "nvfp4", "q4_0", "q4_k_m"), "int4": ("4-bit", "awq-int4-g128", "int4-g32"),
     "w4a16": ("4-bit", "awq-int4-g128"), "awq": ("awq-int4-g128",), "gptq": ("gptq-int4-g128",),
     "fp4": ("4-bit", "mxfp4", "nvfp4"), "nvfp4": ("nvfp4",), "mxfp4": ("mxfp4", "mxfp4-experts"),
-    "nf4": ("nf4-double", "nf4"),
+    "nf4": ("nf4-double", "nf4"), "unquantised": ("bf16",), "unquantized": ("bf16",),
     "qlora": ("nf4-double",),
 }  # fmt: skip
 """Formats as people write them, and what each may mean; "4-bit" is four bits and nothing else, no scales."""

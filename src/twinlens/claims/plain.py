@@ -18,7 +18,8 @@ _WORD = re.compile(rf"(?i)(?<![\w-])(?P<a>{_SMALL}|a(?= hundred))(?:[ -](?P<b>{'
                    rf"(?P<c>[ -]hundred)?(?:[ -](?:and[ -])?(?P<d>{_SMALL}))?(?![\w])")  # fmt: skip
 _ONE = re.compile(
     r"(?i) (?:million|billion|trillion|thousand|hundred|users?|requests?|gpus?|cards?|devices?|nodes?|cents?|streams?"
-    r"|sequences?|dollars?|tokens?|days?|hours?|weeks?|months?|years?|[habltv]\d|b\d|mi\d|rtx|gh?\d|\d+ ?GB|"
+    r"|sequences?|dollars?|tokens?|[kM]?Wh|watts?|joules?|days?|hours?|weeks?|months?|years?"
+    r"|[habltv]\d|b\d|mi\d|rtx|gh?\d|\d+ ?GB|"
     r"\d{4}(?!\d))"
 )
 """What follows "one" where it counts: "one user", and not "one way"."""
@@ -41,11 +42,12 @@ _COIN = re.compile(
 )
 _CENTS = re.compile(rf"(?i)(?P<n>{_AMOUNT}) ?(?:¢|ct(?!\w)|cents?(?!\w)|c(?= per| a |/))")
 _CODE = re.compile(rf"(?:US\$|USD ?|EUR ?|€ ?|\$ )(?={_AMOUNT})")
+_SYMBOLS = {"N": "parameters", "D": "tokens"}
 _NEVER = (
     r"(?i)\b(?:(?:can|could|wo|would|will|does|do)(?: ?n[o']t| not| never)|can't|won't|cannot|never)(?: \w+){0,1}? "
 )
 _EXCEED = re.compile(
-    rf"{_NEVER}(?:exceeds?|beat|surpass|pass|(?:be |go |run |get )?(?:above|over|beyond|more than|faster than))"
+    rf"{_NEVER}(?:exceeds?|beat|surpass|pass|(?:be |go |run |get )?(?:above|over|beyond|past|more than|faster than))"
     rf"(?= ~?(?:about |around )?\$?\d)"
 )
 _BELOW = re.compile(
@@ -60,13 +62,19 @@ def plain(text: str) -> str:
     Raises BadInput where a comma may be one of thousands or of decimals, and other numbers of the sentence do not tell.
     """
     text = re.sub(r"(?<=\d)['\u2009\u202f\u00a0](?=\d{3})", "", text).replace("‑", "-").replace("’", "'")
+    text = re.sub(r"\b2:4\b", "structured", text)
     text = _POWER.sub(lambda m: f"{m[1] or 1}e{(m[2] or m[3]).translate(_SUPER)}", text)
     text = _decimals(" ".join(text.split()))
     text = _WORD.sub(lambda m: _number(m, text), text)
+    text = re.sub(r"(?i)\b(?:a (?:pair|couple) of|dual) (?=[\w-])", "2 ", text)
     text = re.sub(r"(\d) hundred(?![\w])", r"\g<1>00", text)
     text = re.sub(r"(?<=\d)-(?=(?:million|billion|trillion|thousand|bit|[a-z]+ parameter))", " ", text)
     text = re.sub(r"(?i)(?:\bhalf a|\ba half) (?=million|billion|trillion)", "0.5 ", text)
-    text = re.sub(r"(?i)\ban? (?=(?:million|billion|trillion|thousand|cent|dollar)(?!\w))", "1 ", text)
+    text = re.sub(r"(?i)\ban? (?=(?:million|billion|trillion|thousand|cent|dollar|[kmgtp]\w+byte)(?!\w))", "1 ", text)
+    text = re.sub(
+        r"(?i)\b(takes?|took|in|within|for|lasts?|about) an? (?=(?:hour|day|week|month|year)(?!\w))", r"\1 1 ", text
+    )
+    text = re.sub(r"\b([ND]) ?= ?(\d[\d.]* ?[BMT])\b", lambda m: f"{m[2]} {_SYMBOLS[m[1]]}", text)
     text = re.sub(r"(\d)( ?(?:[BMKkTG]B?|ms|%))(?: ?[-–] ?| to )(?=(\d[\d.]*)\2(?![A-Za-z0-9]))", r"\1-", text)
     text = _EXCEED.sub("is at most", _BELOW.sub("is at least", text))
     text = _CODE.sub("$", text)

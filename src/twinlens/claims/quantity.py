@@ -30,6 +30,7 @@ _SECONDS = {
 }  # fmt: skip
 _NEXT = r"(?=(?:[ABHLVTabhlvt]\d{1,3}|[Gg][BHbh]\d{2,3}|MI\d{3}|mi\d{3}|RTX|rtx|\d+ ?GB)(?:s?(?![\w/])|x))"
 """A device, or its memory, follows: "8x H100", "4×80 GB"."""
+_LOOKS_AHEAD = re.compile(r"\(\?=(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\)$")
 _POWERS_OF_TWO = {2.0**power for power in range(12)}
 
 
@@ -44,7 +45,7 @@ class Form:
 
 
 def _form(kind: str, pattern: str, factor: Callable[[re.Match[str], float], float], money: bool = False) -> Form:
-    ends = "" if pattern.endswith(_NEXT) else "(?![A-Za-z0-9])"
+    ends = "" if _LOOKS_AHEAD.search(pattern) else "(?![A-Za-z0-9])"
     return Form(kind, re.compile(rf"[ -]?(?:{pattern}){ends}"), factor, money)
 
 
@@ -98,9 +99,17 @@ FORMS: tuple[Form, ...] = (
           lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
     _form("price_token", rf"{_X}{_PER}(?P<y>[MB]|million|billion)",
           lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
+    _form("tokens_param", rf"{_TOKENS} per param(?:eter)?", _one),
     _form("price_useful", rf"{_X}{_PER}useful[ -](?:GPU[- ])?h(?:ou)?r?", _scale, money=True),
     _form("price_kwh", rf"{_PER}(?:kWh|kilowatt[ -]hour)", _one, money=True),
-    _form("price_hour", rf"{_X}{_PER}(?:[A-Z]+\d*[- ])?h(?:ou)?r?", _scale, money=True),
+
+
+
+
+
+
+    _form("price_hour", rf"{_X}(?P<d>(?: each|{_PER}(?:GPU|card|device)))?{_PER}(?P<e>[A-Z]+\d*[- ])?h(?:ou)?r?",
+          _scale, money=True),
     _form("cost_month", rf"{_X}{_PER}month", _scale, money=True),
     _form("cost_day", rf"{_X}{_PER}day", _scale, money=True),
     _form("cost_year", rf"{_X}{_PER}year", _scale, money=True),
@@ -139,7 +148,7 @@ FORMS: tuple[Form, ...] = (
           rf"calls|conversations)", _scale),
     _form("requests", rf"{_X} ?(?:requests|queries|calls|uses)", _scale),
     _form("people", rf"{_X} ?(?:daily|monthly)(?: active)? users", _scale),
-    _form("token_time", rf"(?P<t>µs|us|ms|s|seconds?|milliseconds?)(?:{_PER_TOKEN}|{_PER}(?:decode |"
+    _form("token_time", rf"(?P<t>µs|us|ms|s|seconds?|milliseconds?)(?:{_PER_TOKEN}| between tokens|{_PER}(?:decode |"
           rf"decoding )?step|(?: of)? (?:TPOT|ITL|tpot|inter-token latency))",
           _seconds),
     _form("hours_day", rf"(?:h|hours?){_PER}day", _one),
@@ -166,17 +175,23 @@ FORMS: tuple[Form, ...] = (
           r"sequences?(?= length))(?:[ -](?:length|window|tokens?))?", _context),
     _form("tokens_out", r"(?P<x>[kK])?[ -]?(?:output|generated|new) tok(?:en)?s?", _context),
     _form("context", r"(?P<x>[kK])?[ -]?(?:input |prompt |cached )?tok(?:en)?s?(?: each)?", _context),
-    _form("drafts", r"(?:draft(?:ed)?|speculative|speculated|proposed)(?: tokens?)?", _one),
+    _form("drafts", r"(?:draft(?:ed|s)?|speculative|speculated|proposed)(?: tokens?)?", _one),
     _form("samples", rf"{_COUNTED} ?(?:training )?(?:samples|examples|documents|sequences in the set)", _scale),
     _form("epochs", r"epochs?", _one),
     _form("steps", rf"{_COUNTED} ?(?:optimizer |training )?(?:steps|iterations|updates)", _scale),
-    _form("devices", r"(?:x|×)?[ -]?(?:GPUs?|gpus?|cards?|accelerators?|devices?|chips?|TPUs?)", _one),
+    _form("devices", r"(?:x|×)?[ -]?(?:GPUs?|gpus?|cards?|accelerators?|devices?|chips?|TPUs?|"
+          r"replicas?|instances?|boards?)", _one),
+    _form("devices", r"-way(?= tensor| TP)", _one),
     _form("devices", rf"(?:x|×)? ?{_NEXT}", _one),
     _form("devices", r" ?(?:x|×)(?= ?\d[\d.]* ?(?:GB|k?W))", _one),
+    _form("sequences", r" ?(?:x|×)(?= ?\d[\d,.]*[kK]?[ -]?(?:tok|context|ctx))", _one),
+    _form("devices", r" (?=\d[\d.,]* ?(?:GB|k?W)[ -]?(?:GPU|gpu|card|accelerator|device|board))", _one),
+    _form("factor", r" ?[x×*·]? ?N(?: ?[x×*·]? ?D)?", _one),
+    _form("factor", r" ?[x×*·](?= ?\d[\d.]*[BMT](?!\w))", _one),
     _form("ratio", r"(?:x|×|times)", _one),
     _form("power", r"(?P<x>[kM]?)(?:W|[Ww]atts?|[Kk]ilowatts?)", _scale),
     _form("share", r"(?:%|percent|per cent)(?: ?(?:of|MFU|MBU))?", lambda match, n: 0.01),
-    _form("bits", r"(?:bits? per (?:weight|param(?:eter)?)|bpw|bits?/weight)", _one),
+    _form("bits", r"(?:bits? per (?:weight|param(?:eter)?)|bpw|bits?/weight|bits?)", _one),
     _form("kv_heads", r"(?:KV|kv|key-value)[ -]heads?", _one),
     _form("heads", r"(?:attention |query )?heads?", _one),
     _form("layers", r"(?:transformer )?layers?", _one),
@@ -189,6 +204,7 @@ _PER_EACH = re.compile(
     r"(?i)(?:,? ?/ ?|,? per |,? for each | each |,? for every )(?:(?P<user>users?|streams?|requests?|sequences?|"
     r"person)|(?P<device>GPUs?|cards?|device|accelerator|chip))(?![\w])(?:/s)?"
 )
+_EACH = re.compile(r" each(?! way| direction|\w)")
 _ALONE = re.compile(r"(?i) each(?![\w])| per(?= )| ?/ ?(?=[A-Za-z])")
 
 
@@ -197,10 +213,12 @@ def per_at(text: str, at: int, kind: str) -> tuple[Literal["", "user", "device"]
     found = _PER_EACH.match(text, at)
     if found is not None:
         return ("user" if found["user"] else "device"), found.end()
-    if kind in ("power", "price_hour") and re.match(r" each(?!\w)", text[at:]):
+    if kind in ("power", "price_hour", "flop_rate", "bandwidth") and _EACH.match(text, at):
         return "device", at + 5
-    if kind in ("bytes", "rate") and re.match(r" each(?!\w)", text[at:]):
+    if kind in ("bytes", "rate") and _EACH.match(text, at):
         return "user", at + 5
+    if kind in ("context", "tokens_out") and (each := re.match(r",? each(?!\w)", text[at:])) is not None:
+        return "", at + each.end()
     plain = _ALONE.match(text, at)
     if plain is not None and "each" not in plain[0] and device_at(text, at + len(plain[0]) + plain[0].endswith("per")):
         return "device", plain.end()
@@ -238,6 +256,8 @@ def read_quantity(text: str, at: int) -> tuple[Said, int] | None:
         off = rounding(digits, bool(number["about"]))
         per: Literal["", "user", "device"]
         per, end = per_at(text, unit.end(), form.kind) or ("", unit.end())
+        if form.kind == "price_hour" and (unit["d"] or unit["e"]):
+            per = "device"
         said = Said(
             form.kind, min(ends), max(ends), text[at:end].strip(), off, rounding_of_input(digits),
             "most" if number["most"] else "least" if number["least"] or number["plus"] else "", per, at,
@@ -250,18 +270,28 @@ def read_quantity(text: str, at: int) -> tuple[Said, int] | None:
     )
 
 
+_BEFORE_DEVICE = (
+    re.compile(r" ?[x×]? ?"),
+    re.compile(r"(?: (?!of|at|in|on|and|by)[A-Za-z][A-Za-z-]+){1,2} (?=[\w -]*\ds\b)"),
+)
 _HOURS = re.compile(r"[ -](?:h(?:ou)?rs?|hours?|days?|years?)(?!\w)")
 
 
 def _count_of_device(text: str, at: int, number: re.Match[str]) -> tuple[Said, int] | None:
     """ "8x H100", "2 RTX 3090", "16,384 A100s": how many of a device that follows."""
-    times = re.compile(r" ?[x×]? ?").match(text, number.end())
-    end = times.end() if times else number.end()
-    found = device_at(text, end) if end > number.end() else None
+    for between in _BEFORE_DEVICE:
+        times = between.match(text, number.end())
+        end = times.end() if times else number.end()
+        found = device_at(text, end) if end > number.end() else None
+        if found is not None:
+            break
     if found is None or number["money"] or number["m"] or "." in number["n"] or _HOURS.match(text, found[1]):
         return None
     many = float(number["n"].replace(",", "")) * (-1 if number["sign"] else 1)
-    return checked(Said("devices", many, many, text[at:end].strip(), at=at)), end
+    side: Literal["", "most", "least"] = (
+        "most" if number["most"] else "least" if number["least"] or number["plus"] else ""
+    )
+    return checked(Said("devices", many, many, text[at:end].strip(), side=side, at=at)), end
 
 
 def _letter(text: str, at: int) -> tuple[Said, int] | None:

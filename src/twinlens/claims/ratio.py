@@ -29,7 +29,7 @@ def ratio(view: View) -> Answer | Gap | None:
             return _of(claimed, (_pair(name, one, other, _UNITS[name]),), ())
     if len(devices) == 2:
         view.used.update(each for each in view.claim.words if each.kind == "device")
-        return _devices(claimed, *devices, _direction(view, claimed))
+        return _devices(view, claimed, *devices)
     if len(formats) == 2:
         view.used.update(each for each in view.claim.words if each.kind == "format")
         return _formats(view, claimed, *formats)
@@ -86,7 +86,9 @@ def _directed(name: str, one: float, other: float, unit: str, assumed: str, dire
     return Case(above / below, (Term(name, above, unit), Term(name, below, unit)), "{0} / {1}", assumed)
 
 
-def _devices(claimed: Said, one: str, other: str, direction: int) -> Answer | Gap:
+def _devices(view: View, claimed: Said, one: str, other: str) -> Answer | Gap:
+    direction = _direction(view, claimed)
+    view.says("ratio")
     a, b = (load_device(DEVICES.get(name, name)) for name in (one, other))
     rate_a, rate_b = a.bandwidth_bytes_per_s, b.bandwidth_bytes_per_s
     cases = [_directed("bandwidth", rate_a, rate_b, "bytes/s", "bandwidth-bound", direction)]
@@ -95,11 +97,17 @@ def _devices(claimed: Said, one: str, other: str, direction: int) -> Answer | Ga
         if rates[0] and rates[1]:
             cases.append(_directed("peak", rates[0], rates[1], "flop/s", f"compute-bound-{form}", direction))
     cases.append(_directed("memory", float(a.memory_bytes), float(b.memory_bytes), "bytes", "capacity", direction))
-    return _of(claimed, tuple(cases), ("workload",))
+    binds = "bandwidth" if view.says("decode") or view.about("bandwidth") else ""
+    is_size = any(each.text.lower() in ("memory", "vram") for each in view.claim.words) and not binds
+    binds = "capacity" if is_size else binds
+    binds = "compute" if view.says("prefill", "training", "compute-bound") else binds
+    named = tuple(case for case in cases if case.assumed.startswith(binds)) if binds else ()
+    return _of(claimed, named or tuple(cases), () if named else ("workload",))
 
 
 def _formats(view: View, claimed: Said, one: str, other: str) -> Answer | Gap:
     """Bytes against bytes: what a decode step gains where weights are all that it reads."""
+    view.says("ratio")
     subject = subject_of(view) or Subject(1e9, None)
     wide, narrow = sorted(((stored_as(subject, name), word) for word in (one, other) for name in FORMATS[word][:1]),
                           key=lambda each: -each[0].bits)  # fmt: skip

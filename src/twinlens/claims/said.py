@@ -138,7 +138,8 @@ class View:
 
     def name(self, kind: str) -> str | None:
         """The only name of a kind. Raises BadInput where there are several."""
-        self.used.update(each for each in self.claim.words if each.kind == kind)
+        places = {each.at for each in self.claim.words if each.kind == kind}  # an optimizer is a topic as well
+        self.used.update(each for each in self.claim.words if each.at in places)
         found = self.claim.names(kind)
         if len(found) > 1:
             raise BadInput(two_names(found), code=UNREADABLE)

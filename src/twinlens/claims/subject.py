@@ -66,7 +66,8 @@ def subject_of(view: View) -> Subject | None:
     one = view.one("params")
     if one is None:
         return None
-    usual = USUAL.get(one.value)
+    is_other = any(each.kind == "family" for each in view.claim.words)
+    usual = None if is_other else USUAL.get(one.value)
     if usual is None:
         return Subject(view.value("params") or one.value, None)
     shape = load_model(usual).shape
@@ -76,7 +77,8 @@ def subject_of(view: View) -> Subject | None:
 
 def stored_of(view: View, subject: Subject, default: str | None = None) -> tuple[Stored, ...]:
     """Weights in each format that the claim's word may mean; () where it names none and there is no default."""
-    word, bits = view.name("format"), view.value("bits")
+    word, bits, each = view.name("format"), view.value("bits"), view.value("bytes_per_param")
+    bits = 8 * each if each is not None else bits
     if bits is not None:
         return (Stored(subject.params * bits / 8, bits, f"{bits:g}-bit"),)
     word = word or default or (load_model(subject.name).released if subject.name else None)
@@ -85,8 +87,8 @@ def stored_of(view: View, subject: Subject, default: str | None = None) -> tuple
 
 def stored_as(subject: Subject, name: str) -> Stored:
     """The weights of a model in one format; without its shape, at the bits that a usual model has on the average."""
-    if name == "4-bit":
-        bits = 4.0
+    if name in ("4-bit", "8-bit"):
+        bits = float(name[0])
     elif name in ("nvfp4", "mxfp4"):
         bits = WEIGHT_FORMATS[name].matrices  # every weight: the least that the format can take
     elif subject.shape is None:
@@ -156,7 +158,9 @@ def device_of(view: View) -> tuple[Device, Notes] | None:
 def devices_of(view: View) -> float | None:
     """How many devices are said; eight for one DGX or HGX."""
     many = view.value("devices")
-    return many if many is not None else 8.0 if view.says("node-of-8") else None
+    if many in (None, 8.0) and view.says("node-of-8"):
+        return 8.0
+    return many
 
 
 def room_of(view: View) -> tuple[float | None, Notes]:

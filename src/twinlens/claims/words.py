@@ -5,15 +5,23 @@ from __future__ import annotations
 import re
 
 _TOPICS = (
+    (r"(?:without|no|w/o) (?:structured )?sparsity|dense", "dense"), (r"(?:structured |2:4 )*(?:sparsity|sparse)",
+    "sparse"),
+    (r"without|w/o|except(?:ing)?|exclud(?:es?|ing)|minus|other than|unless|offload(?:s|ed|ing)?|(?:over|under)"
+     r"-?(?:clock|volt)(?:s|ed|ing)?|throttl(?:es?|ed|ing)|power[ -]?(?:capped|limited)|prun(?:ed?|ing)|distill?ed|"
+     r"mig|slices?|laptop|mobile|swap(?:s|ped|ping)?|spill(?:s|ed|ing)?|shared?|sharing|partition(?:s|ed|ing)?|"
+     r"compress(?:ed|ing|ion)?|evict(?:s|ed|ing|ion)?|reus(?:es?|ed|ing)|disaggregated|(?:prefix|prompt)[ -]cach"
+     r"(?:es?|ed|ing)|unlike|(?:pipeline|expert|data|sequence|context)[ -]parallel(?:ism)?|used to|system ram|derated?|"
+     r"overlap(?:s|ped|ping)?|ssd|nvme|mha|oversubscri(?:bed|ption)|recomput(?:es?|ed|ing|ation)|"
+     r"(?:activation|gradient) checkpoint(?:s|ed|ing)", "turns"),
     (r"bidirectional(?:ly)?|both (?:ways|directions)", "both-ways"),
     (r"(?:each|one|per|in one|in each) (?:way|direction)|unidirectional(?:ly)?", "one-way"),
     (r"8[ -]?bit adam(?:w)?|adamw?[ -]8[ -]?bit", "adamw-8bit"), (r"bf16 adamw?|pure[ -]bf16 adamw?", "adamw-bf16"),
     (r"adamw?(?: optimi[sz]er)?", "adamw"), (r"sgd", "sgd"), (r"lion", "lion"), (r"muon", "muon"),
     (r"(?:fp32 )?master(?: weights| copy)?", "master"), (r"gradients?|grads?", "gradients"),
     (r"optimi[sz]er states?|optimi[sz]ers?|states?|moments?", "states"),
-    (r"(?:without|no|w/o) (?:structured )?sparsity|dense", "dense"), (r"(?:structured |2:4 )?(?:sparsity|sparse)",
-    "sparse"),
-    (r"kv[ -]?caches?|kv|caches", "kv"), (r"per[ -](?:layer)", "per-layer"), (r"per[ -]token|(?:for )?each token",
+    (r"kv[ -]?caches?|kv|caches?", "kv"), (r"mbu|bandwidth utili[sz]ation", "mbu"),
+    (r"per[ -](?:layer)", "per-layer"), (r"per[ -]token|(?:for )?each token",
     "per-token"),
     (r"(?:is |it's |are )?(?:not true|false|untrue|a myth)(?: that)?", "not"), (r"chinchilla(?:[ -]optimal)?",
     "chinchilla"),
@@ -25,24 +33,35 @@ _TOPICS = (
     (r"(?:per|an?|each) day|daily", "day"), (r"(?:per|an?|each) hour|hourly|/hr?", "hour"),
     (r"(?:per|an?|each) week|weekly", "week"),
     (r"tpot|itl|inter[ -]token latency|time per (?:output )?token", "tpot"),
-    (r"pre-?train(?:ing|ed|s)?|fine-?tun(?:e|es|ed|ing)|train(?:s|ed|ing)?|full ft|ft", "training"),
-    (r"all-?reduces?", "all-reduce"), (r"tensor[ -]parallel(?:ism)?", "all-reduce"),
+
+
+
+
+
+
+    (r"pre-?train(?:ing|ed|s)?|(?:full(?:[ -]parameter)?[ -])?fine-?tun(?:e|es|ed|ing)|train(?:s|ed|ing)?|full ft|ft",
+    "training"),
+    (r"all-?reduc(?:es?|ed|ing|tion)", "all-reduce"), (r"tensor[ -]parallel(?:ism)?", "all-reduce"),
     (r"lora(?: adapters?)?", "lora"), (r"acceptance(?: rate)?|accepted", "acceptance"),
     (r"speculative(?: decoding)?|speculation|eagle(?:-?[23])?|medusa", "speculation"),
     (r"prefill(?:s|ed|ing)?|ttft|time to first token", "prefill"), (r"decod(?:e|es|ing)|generat(?:e|es|ion|ing)",
     "decode"),
     (r"fits?|holds?|loads?|hold|room|headroom|enough|sufficient|suffices?", "fits"),
     (r"cannot|can't|(?:does|do|is|are|wo|would|did) ?n[o']t|doesn't|don't|isn't|aren't|won't|not|never|neither|"
-          r"nobody|no one|none", "not"),
-    (r"per[ -]user|each|per stream|per request|hard ceiling|ceiling", "each"), (r"single[ -](?:user|stream)", "single"),
-    (r"per[ -](?:gpu|device|card|accelerator|chip)", "per-device"),
+          r"nobody|no one|none|no|nor|hardly|barely|lacks?|fails?", "not"),
+    (r"(?:per|each|every)[ -](?:user|stream|request)|each|hard ceiling|ceiling", "each"),
+    (r"single[ -](?:user|stream)", "single"),
+    (r"(?:per|each|every)[ -](?:gpu|device|card|accelerator|chip|rank|shard)|shards?", "per-device"),
     (r"mfu", "mfu"), (r"energy|electricity", "energy"), (r"amorti[sz]ed|amorti[sz]ation", "amortised"),
-    (r"break[ -]?even|pays? for (?:itself|themselves)|payback", "break-even"),
+    (r"break[ -]?even|pa(?:ys?|id) (?:back|off)|pays? for (?:itself|themselves)|payback", "break-even"),
     (r"idle|utili[sz]ation|sustained", "share"), (r"peak", "peak"), (r"half(?: of| the size of)?", "half"),
-    (r"quarter(?: of)?", "quarter"), (r"weights?", "weights"), (r"bandwidth", "bandwidth"),
+    (r"quarter(?: of)?", "quarter"), (r"weights?(?:-only)?", "weights"),
+    (r"cop(?:y|ies|ied|ying)|mov(?:es?|ed|ing)|transfer(?:s|red|ring)?|send(?:s|ing)?|download(?:s|ed|ing)?|load(?:s|ed|ing)|"
+     r"read(?:s|ing)?|stream(?:s|ed|ing)|networks?|ethernet|nics?", "transfer"), (r"bandwidth|bw", "bandwidth"),
     (r"instead of|rather than|versus|vs\.?|compared (?:to|with)|against|(?:down|up) from", "ratio"),
-    (r"faster|slower|speed-?up|quicker|bigger|larger|smaller|instead of|versus|vs\.?|against", "ratio"),
-    (r"gpus?|vram|hbm\d?e?|memory|servers?|machines?|cards?|nodes?", "machine"),
+    (r"faster|slower|speed-?ups?|quicker|bigger|larger|smaller|more|higher|greater|longer", "ratio"),
+    (r"less|fewer|lower|shorter|cheaper|worse|better", "less"),
+    (r"gpus?|vram|(?:hbm|g?ddr|lpddr)\d?[xe]?|memory|servers?|machines?|cards?|nodes?", "machine"),
     (r"batch(?:ed|es)?|contexts?|users?|tokens?|parameters?|params|models?|throughput|latency", "named"),
 )  # fmt: skip
 TOPICS = tuple((re.compile(rf"(?i:{pattern})(?![\w-])"), topic) for pattern, topic in _TOPICS)
@@ -62,6 +81,34 @@ FILLERS = frozenset({
     "thanks", "that", "that's", "the", "their", "them", "then", "theoretical", "theoretically", "there", "these",
     "this", "those", "thus", "time", "to", "took", "total", "two", "under", "up", "us", "use", "uses", "using",
     "via", "was", "we", "weigh", "weighs", "were", "what", "when", "which", "while", "who", "will", "with",
-    "within", "without", "works", "would", "x", "you", "your", "~", "–", "—", "→",
+    "within", "works", "would", "x", "you", "your", "~", "–", "—", "→",
 })  # fmt: skip
 """Words that join the others."""
+HARMLESS = frozenset({"named", "machine", "weights", "bandwidth", "dense", "peak", "tdp", "needs", "transfer"})
+"""Topics that only say what a figure is about; any other that no answer used may turn the claim into another one."""
+ABOUT = {
+    "mfu": "training mfu", "training-time": "training mfu", "training-cost": "training mfu",
+    "device-time": "training mfu",
+    "training-flop": "training", "tokens-time": "decode training each", "mbu": "decode mbu",
+    "tokens": "hour day month decode", "tokens-per-parameter": "chinchilla training",
+    "training-rate": "training mfu", "chinchilla": "training", "steps": "training",
+    "tokens-per-step": "training speculation acceptance each", "flop-per-token": "forward decode per-token training",
+    "ridge": "ridge compute-bound", "ridge-batch": "ridge compute-bound", "energy": "energy", "energy-cost": "energy",
+    "energy-per-token": "energy", "tokens-per-joule": "energy", "energy-share": "energy share",
+    "stream-rate": "tpot decode each", "bill": "amortised", "price-per-hour": "amortised share hour",
+    "break-even": "break-even ratio hour", "cost-per-request": "training", "all-reduce-share": "all-reduce mfu",
+    "all-reduce-time": "all-reduce", "ratio": "ratio less states weights fits",
+    "speculation": "speculation acceptance ratio each",
+    "tokens-per-pass": "speculation acceptance each", "total-rate": "each", "total": "each all-reduce",
+    "model": "per-token",
+    "link": "per-device", "training-memory": "training", "prefill-rate": "prefill", "ttft": "prefill",
+}  # fmt: skip
+"""Topics that each figure is about: beside it they change nothing."""
+MAKERS = frozenset({
+    "nvidia", "amd", "meta", "google", "openai", "microsoft", "apple", "intel", "vllm", "sglang", "tensorrt-llm",
+    "trt-llm", "tgi", "llama.cpp", "ollama", "pytorch", "cuda", "rocm", "deepspeed", "megatron", "aws", "azure", "gcp",
+    "tesla", "geforce", "instinct", "ampere", "hopper", "blackwell", "ada", "mistral", "alibaba", "deepseek", "llm",
+    "llms", "ai", "ml", "inc", "i", "gqa", "mla", "moe", "eur", "usd", "api", "b", "mm", "hugging", "face",
+    "lovelace", "amazon", "lambda", "coreweave", "runpod",
+})  # fmt: skip
+"""Names that change no figure; another name that is not known may be part of one that is ("RTX 4090 Laptop")."""

@@ -27,6 +27,9 @@ QUANTITIES = {
     "tokens-per-step": "Tokens of a step", "stream-rate": "Rate of a stream", "in-flight": "Requests in flight",
     "ridge": "Ridge point", "ridge-batch": "Batch at the ridge point", "kv-tokens": "Tokens in the KV cache",
     "prefill-flop": "FLOP of a prefill", "tokens-per-pass": "Tokens of a pass", "total-rate": "Rate of all together",
+    "total": "All together",
+    "transfer-time": "Time of a transfer", "tokens-time": "Time for the tokens", "tokens": "Tokens", "mbu": "MBU",
+    "tokens-per-parameter": "Tokens per parameter",
     "end-to-end": "Latency", "model": "Model",
 }  # fmt: skip
 _MISSING = {
@@ -121,7 +124,7 @@ def _assumed(finding: Finding) -> str:
     if finding.subject in made:
         return made[finding.subject]
     figures = {"device-bandwidth": ("bandwidth", "bytes/s"), "device-memory": ("memory", "bytes"),
-               "device-peak": ("flop_per_s", "flop/s")}  # fmt: skip
+               "device-peak": ("flop_per_s", "flop/s"), "device-power": ("watts", "w")}  # fmt: skip
     name, unit = figures[finding.subject]
     return f"{amount(number(finding, name), unit, plain=True)} by the datasheet of {taken}"
 
@@ -183,6 +186,7 @@ def _remark(finding: Finding) -> str:
         "narrower": "the claim is the dense rate in a narrower format, {format}",
         "visible-memory": "the driver of one device shows {gb} GB ({gib} GiB)",
         "no-room": "weights and KV cache need {needed_gb:.4g} GB, and the devices have {room_gb:.4g} GB",
+        "fewer": "{devices} of them are enough",
         "both-ways": "the claim counts both directions of a link",
     }[finding.subject].format(**heads)
 
