@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.runs import material_of, read
+from twinlens.api.shown import Found
 from twinlens.comparison.floor import Floor, floor_of
 from twinlens.comparison.ledger import Ledger, Prices
 from twinlens.comparison.ledger import ledger as ledger_of
@@ -22,6 +23,8 @@ from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.point_name import point_names
+from twinlens.reporting.screen.comparison import comparison_screen
+from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.summary.group import group
 from twinlens.version import __version__
@@ -34,10 +37,11 @@ def compare(*runs: Runs, noise: Runs | None = None) -> tuple[Comparison, ...]:
 
     Of one argument, its first point of each lens against its others. Training is never compared with inference: such a
     pair is a category error, and says so. `noise`: runs of one spec at several times, for the noise floor of their
-    machine. Raises BadInput where there is nothing to compare.
+    machine. A notebook shows what `twinlens compare` prints. Raises BadInput where there is nothing to compare.
     """
     found = pairs(*runs)
-    return compared(found, floor(found, noise))
+    made = compared(found, floor(found, noise))
+    return Found.of(made, lambda: plain(comparison_screen(made, [side.name for side in found.alone], ranked(found))))
 
 
 def broken_limits(*runs: Runs, limits: Sequence[str], noise: Runs | None = None) -> tuple[Finding, ...]:

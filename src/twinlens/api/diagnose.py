@@ -9,6 +9,7 @@ from typing import Any
 
 from twinlens.api.instrument import kept_counters
 from twinlens.api.runs import material_of, read
+from twinlens.api.shown import Found
 from twinlens.api.siblings import Studies
 from twinlens.api.trials import kept_trials
 from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_repeats
@@ -17,6 +18,8 @@ from twinlens.errors import BadInput
 from twinlens.proof.falsifier import with_trials
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
+from twinlens.reporting.screen.diagnosis import diagnoses_screen
+from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import Entry, Material, view
 from twinlens.reporting.wording.finding import with_words
 from twinlens.system.document import read_json
@@ -26,13 +29,16 @@ from twinlens.version import __version__
 def diagnose(runs: str | Path | Run | Iterable[Run], ceilings: str | Path | None = None) -> tuple[Diagnosis, ...]:
     """What binds a run, or each of several: verdict, parts of its time, four counters and findings.
 
-    `ceilings`: the JSON of an earlier probe of the machine that served, for runs that measured none.
+    `ceilings`: the JSON of an earlier probe of the machine that served, for runs that measured none. A notebook shows
+    what `twinlens diagnose` prints.
     Raises BadInput (TL228, TL229) where a single run has nothing to diagnose; of several, such runs are left out, and
     it is raised where none is left.
     """
     if isinstance(runs, str | Path):
         runs = read(runs)
-    return tuple(found for _, found in diagnosed((runs,) if isinstance(runs, Run) else runs, ceilings))
+    chosen = (runs,) if isinstance(runs, Run) else tuple(runs)
+    found = [found for _, found in diagnosed(chosen, ceilings)]
+    return Found.of(found, lambda: plain(diagnoses_screen(diagnosed_points(chosen, ceilings))))
 
 
 def diagnosed_points(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[tuple[Entry, Diagnosis]]:

@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING, Any
 from twinlens.errors import BadInput
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from twinlens.api.claim import ClaimResult
+    from twinlens.comparison.ledger import Ledger
+    from twinlens.comparison.verdict import Comparison
+    from twinlens.diagnosis.diagnosis import Diagnosis
     from twinlens.measurement.study import Outcome
     from twinlens.record.run import Run
     from twinlens.record.runs import Runs
@@ -19,7 +25,8 @@ _MOST_RUNS = 20
 def register() -> None:
     """Tell IPython. Does nothing where no session runs, and loads nothing that is heavy.
 
-    What has no HTML here (studies, checks, estimates) shows itself as text, in a line or two.
+    What a verb prints as a screen is shown as that text. What has no HTML here (studies, checks, estimates) shows
+    itself as text, in a line or two.
     """
     ipython: Any = sys.modules.get("IPython")
     session = ipython.get_ipython() if ipython is not None else None
@@ -29,6 +36,10 @@ def register() -> None:
         html.for_type_by_name("twinlens.record.runs", "Runs", _runs)
         html.for_type_by_name("twinlens.measurement.study", "Outcome", _outcome)
         html.for_type_by_name("twinlens.stats.summary.group", "Summary", _summary)
+        html.for_type_by_name("twinlens.comparison.verdict", "Comparison", _comparison)
+        html.for_type_by_name("twinlens.diagnosis.diagnosis", "Diagnosis", _diagnosis)
+        html.for_type_by_name("twinlens.api.claim", "ClaimResult", _claim)
+        html.for_type_by_name("twinlens.comparison.ledger", "Ledger", _ledger)
 
 
 def _run(run: Run) -> str:
@@ -58,3 +69,35 @@ def _runs(runs: Runs) -> str:
 
 def _outcome(outcome: Outcome) -> str:
     return _runs(outcome.runs)
+
+
+def _comparison(comparison: Comparison) -> str:
+    from twinlens.reporting.screen.comparison import comparison_screen
+
+    return _card(comparison_screen((comparison,)))
+
+
+def _diagnosis(diagnosis: Diagnosis) -> str:
+    from twinlens.reporting.screen.diagnosis import diagnosis_screen
+
+    return _card(diagnosis_screen(diagnosis, diagnosis.run))
+
+
+def _claim(found: ClaimResult) -> str:
+    from twinlens.reporting.screen.claim import claim_screen
+
+    return _card(claim_screen(found.judged))
+
+
+def _ledger(ledger: Ledger) -> str:
+    from twinlens.reporting.screen.ledger import ledger_screen
+
+    return _card(ledger_screen(ledger))
+
+
+def _card(screen: RenderableType) -> str:
+    """The text of a screen of 80 columns, escaped."""
+    from twinlens.api.shown import Shown
+    from twinlens.reporting.text.table import plain
+
+    return Shown(plain(screen))._repr_html_()

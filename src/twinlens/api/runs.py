@@ -76,9 +76,18 @@ def summary(run: Run) -> Summary:
     return summary_of(run)
 
 
-def show(*runs: Run, whole: bool = False) -> str:
-    """The text that `twinlens show` prints, as text of 80 columns. `whole`: every metric of a run that stands alone."""
-    return Shown(plain(runs_table(material_of(runs), searches_of(runs), whole=whole)))
+def show(*runs: str | Path | Run | Iterable[Run], whole: bool = False) -> str:
+    """The text that `twinlens show` prints, as text of 80 columns: of runs, of several at once (`tl.show(tl.read(…))`),
+    or of folders. `whole`: every metric of a run that stands alone. Raises BadInput as `read` does.
+    """
+    chosen = [run for each in runs for run in _runs_of(each)]
+    return Shown(plain(runs_table(material_of(chosen), searches_of(chosen), whole=whole)))
+
+
+def _runs_of(given: str | Path | Run | Iterable[Run]) -> Iterable[Run]:
+    if isinstance(given, str | Path):
+        return read(given)
+    return (given,) if isinstance(given, Run) else given
 
 
 def peers(run: Run, tool: str) -> dict[str, Estimate]:

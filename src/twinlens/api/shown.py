@@ -1,8 +1,12 @@
-"""Text that a notebook shows as it is meant, instead of in quotes with its line ends as \\n."""
+"""What a verb returns, shown in a notebook as the command line shows it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from html import escape
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Shown(str):
@@ -21,3 +25,22 @@ class Page(str):
 
     def _repr_markdown_(self) -> str:
         return str(self)
+
+
+class Found(tuple[T, ...]):
+    """Several values that one verb found; a tuple in every other respect. A notebook shows the text of the screen."""
+
+    _text: Callable[[], str]
+
+    @classmethod
+    def of(cls, items: Iterable[T], text: Callable[[], str]) -> Found[T]:
+        """`text` is called when a notebook first shows the values."""
+        found = cls(items)
+        found._text = text
+        return found
+
+    def _repr_html_(self) -> str:
+        return Shown(self._text())._repr_html_()
+
+    def __reduce__(self) -> Any:
+        return tuple, (tuple(self),)  # a copy is of the values

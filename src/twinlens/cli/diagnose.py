@@ -8,7 +8,7 @@ from twinlens.api.diagnose import diagnosed, diagnosed_points, diagnosis_json
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
-from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_screen, diagnosis_whole
+from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_whole
 
 
 def run(
@@ -40,12 +40,9 @@ def run(
         points = diagnosed_points(runs, ceilings)
         if json:
             print_json(diagnosis_json([each for _, each in found], points))
-        elif len(points) == 1:
-            ((entry, diagnosis),) = points
-            out().print((diagnosis_whole if whole else diagnosis_screen)(*entry.material[0], diagnosis))
         elif whole:
             for entry, diagnosis in points:
-                out().print(diagnosis_whole(*entry.material[0], diagnosis), "")
+                out().print(diagnosis_whole(*entry.material[0], diagnosis), *([""] if len(points) > 1 else []))
         else:
             out().print(diagnoses_screen(points))
         if page is not None:

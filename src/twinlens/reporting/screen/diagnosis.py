@@ -28,13 +28,21 @@ _TERSE = ((5, 1), (4, 0), (3, 0), (2, 0), (1, 0), (0, 0))
 _MOST_POINTS, _MOST_ADVICE = 12, 4
 
 
-def diagnosis_screen(run: Run, summary: Summary, found: Diagnosis) -> RenderableType:
-    """At most 24 lines at 80 columns."""
-    return Fitted(lambda width: shortest(_choices(run, summary, found), width))
-
-
 def diagnoses_screen(found: Sequence[tuple[Entry, Diagnosis]]) -> RenderableType:
-    """Several points: one line for each, with what binds it, how many of its repeats alone say so, and what to try."""
+    """One point by itself, or a line for each of several; at most 24 lines at 80 columns."""
+    if len(found) == 1:
+        ((entry, only),) = found
+        return diagnosis_screen(only, subject(*entry.material[0]))
+    return _points(found)
+
+
+def diagnosis_screen(found: Diagnosis, head: str) -> RenderableType:
+    """At most 24 lines at 80 columns. `head`: what was diagnosed, in words."""
+    return Fitted(lambda width: shortest(_choices(found, head), width))
+
+
+def _points(found: Sequence[tuple[Entry, Diagnosis]]) -> RenderableType:
+    """One line for each, with what binds it, how many of its repeats alone say so, and what to try."""
     rows = tuple(tuple(map(Text, _line(entry, each))) for entry, each in found[:_MOST_POINTS])
     left = len(found) - len(rows)
     advice: dict[str, list[str]] = {}
@@ -56,11 +64,11 @@ def _line(entry: Entry, found: Diagnosis) -> tuple[str, ...]:
     return entry.group.lens, name, found.verdict.code, found.verdict.subject, _confidence(found), runs
 
 
-def _choices(run: Run, summary: Summary, found: Diagnosis) -> Iterator[RenderableType]:
+def _choices(found: Diagnosis, head: str) -> Iterator[RenderableType]:
     others = [each for each in found.phases if each != found.verdict]
     for most, air in _TERSE:
         yield Stack(
-            hanging("", subject(run, summary), "bold"),
+            hanging("", head, "bold"),
             hanging("► ", _headline(found), "bold"),
             *(hanging("  ", sentence_of(each), "") for each in others if air or each.code != "indeterminate"),
             *[Text("")] * air,
