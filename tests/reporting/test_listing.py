@@ -12,6 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from material import inference, spec_of
+from twinlens.measurement.summary_file import summary_of
+from twinlens.record.store import create_run, end_run, read_run
 from twinlens.reporting.available import rows_of
 from twinlens.reporting.text.listing import listing
 from twinlens.reporting.text.table import plain
@@ -55,7 +58,28 @@ def test_runs_stand_under_their_study_by_names_that_can_be_copied() -> None:
     for row in rows_of("runs", RESULTS):
         path = Path(row["run"])
         assert f"{path.parent} · {row['lens']} · {row['model']}" in lines
-        assert any(line.split() == [path.name, row["state"]] for line in lines)
+        said = f"{row['state']}: {row['why']}" if row["why"] else row["state"]
+        assert any(" ".join(line.split()) == f"{path.name} {said}" for line in lines)
+
+
+def test_runs_say_whether_they_are_valid_and_why_not(tmp_path: Path) -> None:
+    rows = rows_of("runs", RESULTS)
+    for row in rows:
+        summary = summary_of(read_run(row["run"]))
+        assert row["state"] == summary.validity
+        assert (row["why"] == "") == (row["state"] == "valid")
+    assert {row["why"] for row in rows if row["state"] == "provisional"} == {"unproven"}
+    assert "drift" in {row["why"] for row in rows if row["state"] == "not valid"}
+    refused = "the server needs an extra that is not here"
+    end_run(create_run(tmp_path, spec_of(inference("fake"))), "failed", refused)
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "run.json").write_text("{")
+    states = {row["state"]: row["why"] for row in rows_of("runs", tmp_path)}
+    assert states["failed"] == refused
+    assert "run.json" in states["unreadable"]
+    lines = plain(listing("runs", rows_of("runs", tmp_path)), 100).splitlines()
+    assert "Why they are not finished" in lines
+    assert refused in " ".join(lines)
 
 
 def test_executors_say_whether_they_run_here_and_why_not() -> None:

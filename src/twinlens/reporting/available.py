@@ -114,18 +114,25 @@ def _schema(_: Path) -> list[Row]:
 
 
 def _runs(out: Path) -> list[Row]:
-    from twinlens.record.store import read_run
+    return [_run(record.parent) for record in sorted(out.glob("**/run.json"))]
 
-    rows: list[Row] = []
-    for record in sorted(out.glob("**/run.json")):
-        try:
-            run = read_run(record.parent)
-        except BadInput as error:
-            rows.append({"run": record.parent.name, "lens": "?", "state": "unreadable", "model": str(error)})
-            continue
-        state = "unfinished" if run.state == "running" else run.state
-        rows.append({"run": str(record.parent), "lens": run.lens, "state": state, "model": run.spec.workload.model})
-    return rows
+
+def _run(folder: Path) -> Row:
+    """`state`: valid, provisional or not valid of a finished run, else how it ended. `why`: the cause; "" if valid."""
+    from twinlens.measurement.summary_file import summary_of
+    from twinlens.record.store import read_run
+    from twinlens.reporting.wording.finding import label_words
+
+    row = {"run": str(folder), "lens": "?", "model": "?"}
+    try:
+        run = read_run(folder)
+        row |= {"lens": run.lens, "model": run.spec.workload.model}
+        if not run.is_finished:
+            return row | {"state": "unfinished" if run.state == "running" else run.state, "why": run.error or ""}
+        summary = summary_of(run)
+    except BadInput as error:
+        return row | {"state": "unreadable", "why": str(error)}
+    return row | {"state": summary.validity, "why": "" if summary.validity == "valid" else label_words(summary.label)}
 
 
 _KINDS: dict[str, Callable[[Path], list[Row]]] = {

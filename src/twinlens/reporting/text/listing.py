@@ -104,13 +104,20 @@ def _reason(row: Row) -> str:
 
 
 def _runs(rows: Sequence[Row]) -> Parts:
-    """By the folder of their study, whose runs share lens and model; each by its own folder there."""
+    """By the folder of their study, whose runs share lens and model; each by its own folder there. Then why some did
+    not finish, or cannot be read."""
     parts: dict[str, list[Row]] = {}
+    ended: list[Row] = []
     for row in rows:
-        path = Path(str(row["run"]))
+        path, judged = Path(str(row["run"])), row["state"] in _JUDGED
+        state = f"{row['state']}: {row['why']}" if judged and row["why"] else row["state"]
         title = f"{path.parent} · {row['lens']} · {row['model']}"
-        parts.setdefault(title, []).append({"run": path.name, "state": row["state"]})
-    return list(parts.items())
+        parts.setdefault(title, []).append({"run": path.name, "state": state})
+        ended += [] if judged or not row["why"] else [{"run": path.name, "why": row["why"]}]
+    return [*parts.items(), *([("Why they are not finished", ended)] if ended else [])]
+
+
+_JUDGED = ("valid", "provisional", "not valid")
 
 
 def _part(title: str, rows: Sequence[Row], width: int) -> list[RenderableType]:
