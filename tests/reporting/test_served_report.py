@@ -18,6 +18,7 @@ from twinlens.record.client import Calibration
 from twinlens.record.finding import in_words
 from twinlens.record.search import SearchRecord, SearchResult, Tried, write_search
 from twinlens.record.store import read_run, update_run
+from twinlens.reporting import display
 from twinlens.reporting.chart.figure import log_marks
 from twinlens.reporting.chart.tail import _survival
 from twinlens.reporting.html.render import render
@@ -82,6 +83,18 @@ def test_a_terminal_table_fits_eighty_columns_and_names_first_what_is_not_ranked
     assert "overload" not in closed
     row = next(line for line in open_loop.splitlines() if line.startswith("bf16") and " 10 " in line)
     assert row.split()[-1] in ("valid", "provisional")
+
+
+def test_a_terminal_table_has_tokens_p90_the_whole_latency_and_failures(served: list[Pair]) -> None:
+    groups = view(served).groups("inference")
+    text = plain(summary_table(groups, "inference"))
+    (head,) = {line for line in text.splitlines() if line.split()[:2] == ["/s", "tokens/s"]}
+    assert head.split() == ["/s", "tokens/s", "p90", "p90", "p50", "p90", "p99", "failed"]
+    below = text.partition(head)[2].partition("closed loop")[0].splitlines()
+    for group in groups:
+        if group.point.get("rate_per_s") is not None:
+            shown = display.bare(group.metrics["output_tokens_per_s"])
+            assert any(shown in line.split() for line in below), f"{shown} output tokens/s"
 
 
 def test_one_reason_is_told_once_however_many_points_share_it(served: list[Pair]) -> None:

@@ -56,3 +56,25 @@ def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
         *((Column("agree", ("greedy_agreement",)),) if agrees else ()),
         *((GATE,) if compared else ()),
     )
+
+
+_ALSO = (
+    Column("output tokens/s", ("output_tokens_per_s",), bare=True),
+    Column("TTFT p90", ("ttft_s_p90",)),
+    Column("TPOT p90", ("tpot_s_p90",)),
+    Column("E2E p50", ("e2e_latency_s_p50",)),
+    Column("E2E p90", ("e2e_latency_s_p90",)),
+    Column("E2E p99", ("e2e_latency_s_p99",)),
+    Column("failed", ("failed_share",)),
+)
+
+
+def other_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
+    """What the columns of `served_columns` leave out and any of these points has: tokens per second, p90, the whole
+    latency, the share that failed."""
+    shown = {name for column in served_columns(groups) for name in column.ids}
+    return tuple(
+        column
+        for column in _ALSO
+        if not shown & {*column.ids} and any(name in group.metrics for group in groups for name in column.ids)
+    )

@@ -20,13 +20,14 @@ from twinlens.reporting.text.agreement import agreement_sentence
 from twinlens.reporting.text.column import Column
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
-from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, served_columns
+from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, other_columns, served_columns
 from twinlens.reporting.view import why_not_valid
 from twinlens.stats.summary.group import Group
 from twinlens.units import digits
 
 _LABEL_WIDTH = 12
 _WORDS = {"no steady state": "unsteady"}  # what is too wide for its column; the line above says it in full
+_SHARES = ("slo_attainment", "failed_share")
 _WHY_NO_BOUNDS = "no interval: its runs came to the same share, which does not show how far others may lie apart"
 
 
@@ -56,27 +57,47 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> R
     why = "" if gated or GATE not in wanted else f"Fidelity is not measured: {GATE.reason(groups[0])}."
     below = [hanging("", words, "dim") for words in (legend, agreed, why) if words]
     return Stack(
-        title, *against, Text(""), table, Text(""), *notes.listed_since(), *below, Text(""), *_held(load, groups, notes)
+        *(title, *against, Text(""), table, Text(""), *notes.listed_since(), *below, Text("")),
+        *_others(load, groups, notes),
+        *_held(load, groups, notes),
     )
+
+
+def _others(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> list[RenderableType]:
+    """The figures that the first table has no room for."""
+    wanted = other_columns(groups)
+    if not wanted:
+        return []
+    title = Text("Throughput, latency of the whole answer, and failures", style="bold")
+    table = _plain_table(load, groups, wanted, notes)
+    told = notes.listed_since()
+    return [title, Text(""), table, Text(""), *told, *([Text("")] if told else [])]
+
+
+def _plain_table(
+    load: LoadKind, groups: Sequence[Group], columns: Sequence[Column], notes: Footnotes
+) -> RenderableType:
+    """A row for each point with its name, its load and these columns."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
+    for head in (PLACE_HEADS[load], *(column.head for column in columns)):
+        table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
+    for group in groups:
+        style = "" if group.ranked else "dim"
+        cells = [_cell(column, group, notes, style) for column in columns]
+        table.add_row(Text(_label(group), style=style), f"{place_of(group):.4g}", *cells)
+    return table
 
 
 def _held(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> list[RenderableType]:
     """Requests that each policy kept back, why, and which policy to take; nothing where no policy held anything."""
     if not has_policies(groups):
         return []
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
-    for head in (PLACE_HEADS[load], *(column.head for column in HOLD_COLUMNS)):
-        table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
-    for group in groups:
-        style = "" if group.ranked else "dim"
-        cells = [_cell(column, group, notes, style) for column in HOLD_COLUMNS]
-        table.add_row(Text(_label(group), style=style), f"{place_of(group):.4g}", *cells)
     chosen = [hanging("→ ", words, "bold") for words in choices(groups)]
     return [
         Text(HELD, style="bold"),
         Text(""),
-        table,
+        _plain_table(load, groups, HOLD_COLUMNS, notes),
         Text(""),
         *notes.listed_since(),
         *chosen,
@@ -117,10 +138,10 @@ def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
         why = f"{column.head}: not measured: {column.reason(group, counted=False)}"
         return Text(f"{display.ABSENT} {notes.mark(why)}", style=style)
     under = display.under(pair[1])
-    if pair[0] == "slo_attainment":
-        under = share_bounds(pair[1]) or notes.mark(_WHY_NO_BOUNDS)
-    elif pair[1].low is None or pair[1].high is None:
+    if pair[1].low is None or pair[1].high is None:
         under = notes.mark(f"no interval: {display.no_interval(pair[1], counted=False)}")
+    elif pair[0] in _SHARES:
+        under = share_bounds(pair[1]) or notes.mark(_WHY_NO_BOUNDS)
     return Text(f"{column.text(group)}\n{under}", style=style)
 
 
