@@ -26,7 +26,7 @@ def call(*words: str | Path) -> Result:
 
 def test_check_prints_the_spec_and_what_theory_says_and_touches_nothing(spec: Path) -> None:
     before = sorted(spec.parent.rglob("*"))
-    shown, data = call("check", spec), call("check", spec, "--json")
+    shown, data = call("check", spec, "--all"), call("check", spec, "--json")
     assert (shown.exit_code, shown.stderr) == (0, "")
     assert 'model = "tiny"' in shown.stdout
     assert "step_flop" in shown.stdout

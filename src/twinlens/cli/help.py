@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from twinlens.errors import nearest
 
@@ -14,12 +15,7 @@ _START = (
     ("twinlens measure chat", "an example by name; twinlens list examples"),
     ("twinlens explain ttft", "what a printed number means"),
 )
-_GROUPS = {
-    "Measure": ("demo", "measure", "check", "new", "probe"),
-    "Read": ("show", "diagnose", "compare", "report", "claim", "evidence"),
-    "Plan": ("plan",),
-    "Look up": ("explain", "list"),
-}
+_PANELS = ("Measure", "Read", "Plan", "Look up")
 _EXIT_CODES = "Exit: 0 done, 1 a gate failed, 2 bad input, 3 the executor failed, 130 stopped (rows are kept)."
 _MEANT = {
     "init": "new", "create": "new", "template": "new",
@@ -46,12 +42,11 @@ class Verbs(TyperGroup):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Start here"):
             formatter.write_dl(list(_START))
-        for title, names in _groups(self.commands).items():
+        for title, verbs in _in_panels(self.commands.values(), _panel_of, _PANELS):
             with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=200)) for name in names])
-        options = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
+                formatter.write_dl([(verb.name, verb.get_short_help_str(limit=200)) for verb in verbs])
         with formatter.section("Options"):
-            formatter.write_dl(options)
+            formatter.write_dl(_records(self.get_params(ctx), ctx))
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         formatter.write_paragraph()
@@ -63,6 +58,27 @@ class Verbs(TyperGroup):
         return super().resolve_command(ctx, _with_state(args))
 
 
+class Verb(TyperCommand):
+    """One verb: its arguments, its options under their heads (`panels`, in this order), and an example."""
+
+    panels: tuple[str, ...] = ("Options",)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        params = [param for param in self.get_params(ctx) if param.get_help_record(ctx) is not None]
+        arguments = [param for param in params if param.param_type_name == "argument"]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl(_records(arguments, ctx))
+        options = [param for param in params if param not in arguments]
+        for title, chosen in _in_panels(options, self.panel_of, self.panels):
+            with formatter.section(title):
+                formatter.write_dl(_records(chosen, ctx))
+
+    def panel_of(self, option: Any) -> str:
+        """The head that an option stands under."""
+        return _panel_of(option)
+
+
 def _with_state(args: list[str]) -> list[str]:
     """The arguments with the state of a bare `--gate`: valid. What follows it may be a spec."""
     after = [*args[1:], ""]
@@ -70,11 +86,25 @@ def _with_state(args: list[str]) -> list[str]:
     return [f"--gate={GATES[0]}" if bare else word for word, bare in zip(args, is_bare, strict=True)]
 
 
-def _groups(commands: Any) -> dict[str, list[str]]:
-    """The verbs that are there, each in one group; one that has no group yet stands with those that read."""
-    groups = {title: [name for name in names if name in commands] for title, names in _GROUPS.items()}
-    groups["Read"] += [name for name in commands if not any(name in names for names in groups.values())]
-    return groups
+def _in_panels(
+    items: Iterable[Any], panel_of: Callable[[Any], str], order: Sequence[str]
+) -> list[tuple[str, list[Any]]]:
+    """Verbs or options under their heads, those heads in order that have any."""
+    found = [(panel_of(item), item) for item in items]
+    return [(title, mine) for title in order if (mine := [item for panel, item in found if panel == title])]
+
+
+def _panel_of(item: Any) -> str:
+    return item.rich_help_panel or "Options"
+
+
+def _records(params: Iterable[Any], ctx: Any) -> list[tuple[str, str]]:
+    """Name and help of each that is not hidden; an argument by its name alone, without the type of Python."""
+    records = [(param, record) for param in params if (record := param.get_help_record(ctx)) is not None]
+    return [
+        (name.partition(" <")[0] if param.param_type_name == "argument" else name, words)
+        for param, (name, words) in records
+    ]
 
 
 def _meant(word: str, commands: Any) -> str:

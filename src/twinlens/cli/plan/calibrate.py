@@ -12,7 +12,7 @@ from twinlens.system.numpy_threads import load_numpy
 
 
 def calibrate(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs or of studies.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs or of studies.")],
     device: Annotated[
         str | None,
         typer.Option("--device", metavar="NAME", help="What they ran on, where they do not say."),
@@ -20,12 +20,14 @@ def calibrate(
     precision: Annotated[
         str | None, typer.Option("--precision", metavar="FORMAT", help="Of the weights: bf16, fp8, nvfp4, int4 …")
     ] = None,
-    tensor: Annotated[int, typer.Option("--tensor", min=1, help="Devices that share each layer.")] = 1,
+    tensor: Annotated[int, typer.Option("--tensor", min=1, metavar="COUNT", help="Devices that share each layer.")] = 1,
     engine: Annotated[
         str | None, typer.Option("--engine", metavar="NAME", help="vllm, sglang, trtllm …, where a run does not say.")
     ] = None,
     probe: Probe = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write the constants here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Write the constants here.")
+    ] = None,
     catalogue: Catalogue = None,
     json: Json = False,
 ) -> None:

@@ -22,6 +22,10 @@ def _option(name: str, metavar: str, words: str, *others: str) -> typer.models.O
 Throughput = Annotated[str | None, _option("throughput", "RATE", "Within the SLO, all devices: '4 requests/s'.")]
 OutputWeight = Annotated[str | None, _option("output-weight", "TIMES", "An output token, in input tokens: 4.")]
 Revenue = Annotated[str | None, _option("revenue", "MONEY", "Of a user: '20 USD/user/month', for the margin.")]
+Training = Annotated[
+    str | None,
+    typer.Option("--training", metavar="MONEY", help="Of the training run: '100M USD'.", rich_help_panel="Money"),
+]
 TrainingHours = Annotated[str | None, _option("training-hours", "HOURS", "Device-hours of it, at the rent.")]
 
 
@@ -61,7 +65,7 @@ def cost(
     uses: Annotated[str | None, _option("uses", "COUNT", "Requests of a user a day.")] = None,
     days: Annotated[str | None, _option("days", "COUNT", "Of a month; 365 / 12 without it.")] = None,
     revenue: Revenue = None,
-    training: Annotated[str | None, _option("training", "MONEY", "Of the training run: '100M USD'.")] = None,
+    training: Training = None,
     training_hours: TrainingHours = None,
     requests: Annotated[str | None, _option("requests", "COUNT", "That the training run is spread over.")] = None,
     carbon: Annotated[str | None, _option("carbon", "AMOUNT", "Of the grid: '400 g/kWh'.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import typer
@@ -16,6 +17,7 @@ from twinlens.cli.plan.cost import cost
 from twinlens.cli.plan.fit import fit
 from twinlens.cli.plan.method import method
 from twinlens.cli.plan.model import model
+from twinlens.cli.plan.panel import PlanVerb
 from twinlens.cli.plan.quotes import quotes
 from twinlens.cli.plan.roi import roi
 from twinlens.errors import nearest
@@ -41,14 +43,20 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-app.command("fit")(fit)
-app.command("cost")(cost)
-app.command("choose")(choose)
-app.command("capacity")(capacity)
-app.command("roi")(roi)
-app.command("calibrate")(calibrate)
-app.command("check")(check)
-app.command("checkpoint")(checkpoint)
-app.command("method")(method)
-app.command("model")(model)
-app.command("quotes")(quotes)
+_EXAMPLES: dict[Callable[..., None], str] = {
+    fit: "--model 70B --device H100 --users 16 --context 8K",
+    cost: "--throughput '4 requests/s' --rent '3 USD/h'",
+    choose: "--model 70B --users 16 --context 8K",
+    capacity: "--model 8B --device H100 --rate 4 --prompt 1K",
+    roi: "--device H100 --energy '0.1 USD/kWh'",
+    calibrate: "runs --device H100 -o constants.json",
+    check: "--model 70B --device H100 --devices 4 --users 16",
+    checkpoint: "--mtbf 8h --save 40s --restart 5min",
+    method: "--model 8B --device H100 --corpus 20M",
+    model: "--models 8B,qwen3-8b --device H100 --users 16",
+    quotes: "a.toml b.toml --input 1024 --output 256",
+}
+"""The verbs, each with words that it takes."""
+
+for verb, words in _EXAMPLES.items():
+    app.command(verb.__name__, cls=PlanVerb, epilog=f"Example: twinlens plan {verb.__name__} {words}")(verb)

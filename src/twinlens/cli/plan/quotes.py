@@ -14,7 +14,9 @@ def quotes(
     one: Annotated[Path, typer.Argument(metavar="A.toml", help="A quote: `twinlens explain quotes` has one.")],
     other: Annotated[Path, typer.Argument(metavar="B.toml", help="The other.")],
     input: Annotated[str, typer.Option("--input", metavar="TOKENS", help="Of a request.")] = "1024",
-    output: Annotated[str, typer.Option("--output", metavar="TOKENS", help="Of a request.")] = "256",
+    output: Annotated[
+        str, typer.Option("--output", metavar="TOKENS", help="Of a request.", rich_help_panel="Load")
+    ] = "256",
     page: NoPage = None,
     json: Json = False,
 ) -> None:
