@@ -1,4 +1,4 @@
-"""What a verb returns, shown in a notebook as the command line shows it."""
+"""Values that a notebook shows as the command line prints them."""
 
 from __future__ import annotations
 
