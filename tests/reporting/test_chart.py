@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import altair as alt
 import pytest
 from report_material import Pair, estimate, image_run, inference_run, training_run
 
 from twinlens import units
 from twinlens.reporting.chart.all import Charts, charts
-from twinlens.reporting.chart.figure import PRECISION_COLOURS, _safe, colour
+from twinlens.reporting.chart.figure import PRECISION_COLOURS, _safe, colour, data, figure
 from twinlens.reporting.chart.placed import placed_points
 from twinlens.reporting.chart.rate import rate_chart
 from twinlens.reporting.view import Entry, headline, view
@@ -19,6 +20,12 @@ from twinlens.reporting.view import Entry, headline, view
 @pytest.fixture(scope="module")
 def drawn(demo: list[Pair]) -> dict[str, Charts]:
     return {lens.lens: charts(lens, checked=True)[0] for lens in view(demo).lenses}
+
+
+def test_every_chart_is_drawn(drawn: dict[str, Charts]) -> None:
+    assert not [
+        one.id for found in drawn.values() for one in (*found.main, *found.timelines) if "cannot be drawn" in one.svg
+    ]
 
 
 def test_each_lens_has_its_charts(drawn: dict[str, Charts]) -> None:
@@ -55,6 +62,17 @@ def test_one_precision_has_one_colour_in_both_lenses(drawn: dict[str, Charts]) -
     assert len(set(PRECISION_COLOURS.values())) == len(PRECISION_COLOURS)
     for found in drawn.values():
         assert colour("bf16") in found.main[0].svg
+
+
+@pytest.mark.parametrize(
+    ("name", "is_drawn"),
+    [("a\x00b", True), ("\ud800", True), ("\u202e" * 9, True), ("constructor", False), ("x" * 999, True)],
+)
+def test_no_name_ends_the_process_that_draws_it(name: str, is_drawn: bool) -> None:
+    rows = [{"name": name, "value": 1.0}, {"name": "x", "value": 2.0}]
+    bars = alt.Chart(data(rows)).mark_bar().encode(x=alt.X("name:N", title=name), y="value:Q").properties(title=name)
+    drawn = figure("bars", bars, "Two bars.", "By name.")
+    assert ("cannot be drawn" in drawn.svg) is (name == "constructor")
 
 
 def test_a_chart_with_a_script_is_refused() -> None:

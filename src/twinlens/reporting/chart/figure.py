@@ -15,6 +15,7 @@ import vl_convert
 from altair.utils import schemapi
 
 from twinlens.errors import TwinlensError
+from twinlens.reporting.display import clean
 
 WIDTH = 380  # of the plotting area: two charts stand side by side on a laptop, and one fits a telephone
 FONT = "Helvetica, Arial, sans-serif"
@@ -94,7 +95,16 @@ def dashes(count: int) -> list[list[int]]:
 
 def data(rows: list[dict[str, Any]]) -> Any:
     """Rows as inline Altair data; in one string, as Altair copies values deeply each time it puts charts together."""
-    return alt.InlineData(values=json.dumps(rows), format=alt.DataFormat(type="json"))
+    return alt.InlineData(values=json.dumps(_printable(rows)), format=alt.DataFormat(type="json"))
+
+
+def _printable(spec: Any) -> Any:
+    """A specification, or rows, in which every text can be drawn: the library aborts the process for a NUL in one."""
+    if isinstance(spec, str):
+        return clean(spec, _MOST_LETTERS) if len(spec) > _MOST_LETTERS or not spec.isprintable() else spec
+    if isinstance(spec, dict):
+        return {_printable(name): each if name in _ROWS else _printable(each) for name, each in spec.items()}
+    return [_printable(each) for each in spec] if isinstance(spec, list | tuple) else spec
 
 
 def log_marks(low: float, high: float) -> list[float]:
@@ -114,6 +124,13 @@ def figure(anchor: str, chart: Any, title: str, caption: str, alt_text: str | No
     return Figure(anchor, title, _safe(_svg(chart), anchor, text), caption, text)
 
 
+_UNDRAWN = (
+    f'<svg xmlns="{SVG}" width="{WIDTH}" height="40"><text x="0" y="24" font-size="14">'
+    "This chart cannot be drawn with these names; the tables hold its figures.</text></svg>"
+)
+_ROWS = ("values", "datasets")
+"""Of a specification: rows in one string, which `data` has made printable."""
+_MOST_LETTERS = 400
 _ADDRESS_SPACE_BYTES = 72e9
 """What the library that draws reserves (64 GiB, for V8's sandbox) with its own and ours; it aborts where it cannot."""
 
@@ -163,7 +180,10 @@ def _svg(chart: Any) -> str:
         view=alt.ViewConfig(stroke=None),
     )
     _refuse_little_address_space()
-    return str(vl_convert.vegalite_to_svg(themed.to_dict(validate=schemapi.DEBUG_MODE)))
+    try:
+        return str(vl_convert.vegalite_to_svg(_printable(themed.to_dict(validate=schemapi.DEBUG_MODE))))
+    except ValueError:  # a name that is a word of the library's own ("constructor"), or letters that it cannot place
+        return _UNDRAWN
 
 
 def _safe(text: str, anchor: str, alt_text: str) -> str:
