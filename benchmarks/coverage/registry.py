@@ -45,6 +45,8 @@ KINDS = (
          ("| difference of independent estimates |",)),
     Kind("a ratio of points that took turns", ("stats/paired/ratio.py:ratio_over", "stats/paired/ratio.py:_estimate"),
          "coverage-paired.md", ("| quiet |", "| bursts of 1.5 s |", "| heavy tails |")),
+    Kind("a quantile of points that met the same arrivals", ("stats/paired/arrivals.py:_median",),
+         "coverage-arrivals.md", ("| arrivals, p50 |", "| arrivals, p90 |", "| arrivals, p99 |")),
     Kind("a mean over prompts or answers", ("stats/estimator/interval.py:mean_of_independent",), "coverage-others.md",
          ("| mean of independent values |", "| mean of skewed values |")),
     Kind("a mean of shares over prompts", ("stats/estimator/repeats.py:mean_of_shares",), "coverage-others.md",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -88,4 +89,11 @@ def test_the_page_has_them_too_and_a_line_of_its_own_for_each(pairs: list[Pair])
     for policy in POLICIES:
         assert page.count(f"bf16, {policy}") >= 3, "a row in both tables, and a line in the legend of a chart"
     assert "Held back in front of the server" in page
+    runs = [run for run, _ in pairs]
+    groups = group(summary for _, summary in pairs)
+    screen = " ".join(plain(summary_table(groups, "inference", runs=runs)).split())
+    for sentence in choices(groups, {run.id: run for run in runs}):
+        assert "on the same" in sentence
+        assert sentence[1:] in unescape(page)
+        assert sentence in screen, "screen and page say the same"
     assert "take continuous 16" in page

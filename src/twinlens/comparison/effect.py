@@ -14,11 +14,13 @@ from twinlens.stats.estimator.ratio import chance_of, difference, difference_of_
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.estimator.widened import reach_of, widened, widened_difference
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
+from twinlens.stats.paired.arrivals import OfArrivals, of_arrivals, shared_arrivals
 from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns
 from twinlens.stats.summary.group import Group, quantile_of
 from twinlens.stats.summary.serving import is_served
 
-Way = Literal["slices", "runs", "none"]
+Way = Literal["slices", "arrivals", "runs", "none"]
+_OF_RUNS = ("arrivals", "runs")
 _LEFT_OUT = ("client", "server", "peer")  # of the client, of the server's own page, and under other tools' names
 
 
@@ -26,12 +28,12 @@ _LEFT_OUT = ("client", "server", "peer")  # of the client, of the server's own p
 class Effect:
     """One metric of both sides. `ratio`: b over a; `difference`: b less a, in the metric's unit.
 
-    `way`: from paired slices, or from runs. `apart`: whether the two can be told apart, by the interval of the
-    difference (of the log ratio, from slices) and never by whether their own intervals overlap; None where there is no
-    interval, and False within the noise floor. The first metric is judged by itself, all others as one family
-    (`_as_family`): `chance` is how often runs of two equal sides would differ as much in it. `smallest`: the smallest
-    relative change that these runs could have shown; `floor`: of this machine between two times, None where it was not
-    measured.
+    `way`: from paired slices, from the same arrivals under both, or from runs. `apart`: whether the two can be told
+    apart, by the interval of the difference (of the log ratio, from slices) and never by whether their own intervals
+    overlap; None where there is no interval, and False within the noise floor. The first metric is judged by itself,
+    all others as one family (`_as_family`): `chance` is how often runs of two equal sides would differ as much in it.
+    `smallest`: the smallest relative change that these runs could have shown; `floor`: of this machine between two
+    times, None where it was not measured.
     """
 
     metric: str
@@ -68,7 +70,7 @@ def effects(a: Side, b: Side, rates: Mapping[str, Rates], *, level: float = 0.95
     """The effect in every metric that both sides have, headline first. Sides of two lenses share none.
 
     `rates`: those of the slices of runs that took turns, by id of the run; a ratio from them goes before one from runs,
-    as what disturbed the machine met both.
+    as what disturbed the machine met both. Latencies of runs that met the same arrivals are compared on these.
     """
     if a.lens != b.lens:
         return ()
@@ -76,8 +78,10 @@ def effects(a: Side, b: Side, rates: Mapping[str, Rates], *, level: float = 0.95
     turns = {each.ratio.metric: each for each in by_turns(b.group, a.group, runs, rates, level=level)}
     shared = [name for name in a.group.metrics if name in b.group.metrics and _is_shown(name)]
     first = headline(a)
+    met = shared_arrivals(a.group, b.group, {run.id: run for side in (a, b) for run in side.runs})
     found = [
-        _effect(name, a.group, b.group, turns.get(name), level) for name in sorted(shared, key=lambda x: x != first)
+        _effect(name, a.group, b.group, turns.get(name), of_arrivals(met, name, level=level), level)
+        for name in sorted(shared, key=lambda x: x != first)
     ]
     return _as_family(found, first, level)
 
@@ -89,7 +93,7 @@ def _as_family(found: Sequence[Effect], first: str | None, level: float) -> tupl
     29 metrics were "apart" somewhere in a quarter of comparisons.
     """
     family = sorted(
-        (each for each in found if each.metric != first and each.way == "runs" and each.chance is not None),
+        (each for each in found if each.metric != first and each.way in _OF_RUNS and each.chance is not None),
         key=lambda each: each.chance or 0.0,
     )
     lost: set[str] = set()
@@ -112,14 +116,14 @@ def _is_shown(name: str) -> bool:
     return name not in METRICS or METRICS[name].group not in _LEFT_OUT
 
 
-def _effect(name: str, a: Group, b: Group, turns: ByTurns | None, level: float) -> Effect:
+def _effect(name: str, a: Group, b: Group, turns: ByTurns | None, paired: OfArrivals | None, level: float) -> Effect:
     ours, theirs = a.metrics[name], b.metrics[name]
     if turns is not None and turns.ranked:
-        paired = turns.ratio.ratio
-        low, high = paired.low or 0.0, paired.high or math.inf
+        times = turns.ratio.ratio
+        low, high = times.low or 0.0, times.high or math.inf
         gap = Estimate.absent(ours.unit, "points that took turns are compared by their ratio")
         half = math.sqrt(high / low) - 1 if low > 0 else None
-        return Effect(name, ours, theirs, paired, gap, "slices", not low <= 1 <= high, half)
+        return Effect(name, ours, theirs, times, gap, "slices", not low <= 1 <= high, half)
     values = [_values(group, name) for group in (a, b)]
     absent = next((Estimate.absent(each.unit, each.lacks) for each in (ours, theirs) if each.value is None), None)
     if absent is None and not (a.ranked and b.ranked):
@@ -127,6 +131,11 @@ def _effect(name: str, a: Group, b: Group, turns: ByTurns | None, level: float) 
     if absent is not None or ours.unit != theirs.unit:
         absent = absent or Estimate.absent(ours.unit, f"one side is in {ours.unit}, the other in {theirs.unit}")
         return Effect(name, ours, theirs, absent, absent, "none", None, None)
+    if paired is not None:
+        gap = paired.difference
+        least = 0.0 if _apart(gap) else 1 - level
+        found = Effect(name, ours, theirs, paired.ratio, gap, "arrivals", _apart(gap), _smallest(gap, ours))
+        return _widened(replace(found, chance=max(paired.chance, least)), values)
     if (q := quantile_of(name)) is not None:
         return _widened(_of_quantiles(name, q, a, b, level), values)
     gap = difference_of_runs(values[1], values[0], unit=ours.unit, level=level)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from altair.utils import schemapi
 
 from twinlens.comparison.side import Side, rates_of
 from twinlens.comparison.switches import switch_rows
+from twinlens.record.run import Run
 from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import Figure
@@ -177,7 +178,11 @@ def _held(entries: list[Entry]) -> HeldTable | None:
         HeldRow(entry, f"{place_of(entry.group):.4g}", tuple(_cell(column, entry.group) for column in HOLD_COLUMNS))
         for entry in entries
     )
-    return HeldTable(HELD, WHY, HOLD_COLUMNS, rows, choices(groups))
+    return HeldTable(HELD, WHY, HOLD_COLUMNS, rows, choices(groups, _runs(entries)))
+
+
+def _runs(entries: Sequence[Entry]) -> dict[str, Run]:
+    return {run.id: run for entry in entries for run, _ in entry.material}
 
 
 def _row(entry: Entry, shown: tuple[Column, ...]) -> ServedRow:

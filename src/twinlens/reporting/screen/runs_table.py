@@ -39,7 +39,9 @@ def runs_table(
         return Stack(*parts, points_screen(groups, turns, searches, _next(kept)), *left_out)
     parts += [first_lines(groups, turns), *left_out]
     notes = Footnotes()
-    parts += [summary_table(groups, lens, notes) for lens in LENSES if any(member.lens == lens for member in groups)]
+    runs = [run for run, _ in kept]
+    lenses = [lens for lens in LENSES if any(member.lens == lens for member in groups)]
+    parts += [summary_table(groups, lens, notes, runs) for lens in lenses]
     parts += [paired_table(turns)] if turns else []
     return Stack(*parts, *(search_table(record) for record in searches))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import LoadKind, load_of, place_of, policy_of
 from twinlens.reporting.text.column import Column
+from twinlens.stats.paired.policy_choice import Choice, TailDifference, choose
 from twinlens.stats.summary.group import Group
-from twinlens.stats.summary.policy_choice import Choice, TailDifference, choose
 from twinlens.units import show
 
 _TAILS = {"ttft_s_p99": "p99 TTFT", "e2e_latency_s_p99": "p99 latency"}
@@ -37,8 +38,8 @@ def has_policies(groups: Sequence[Group]) -> bool:
     return any(group.point.get("admission") is not None for group in groups)
 
 
-def choices(groups: Sequence[Group]) -> tuple[str, ...]:
-    """One sentence for each load under which several policies stand, and for each tail."""
+def choices(groups: Sequence[Group], runs: Mapping[str, Run] | None = None) -> tuple[str, ...]:
+    """One sentence for each load under which several policies stand, and for each tail; `runs` by id."""
     alike: dict[tuple[str, str, LoadKind, float], list[Group]] = {}
     for group in groups:
         if group.point.get("admission") is not None:
@@ -48,7 +49,7 @@ def choices(groups: Sequence[Group]) -> tuple[str, ...]:
             alike.setdefault((model, display.clean(group.point.get("precision"), 40), load, place), []).append(group)
     several = len(alike) > 1
     return tuple(
-        _sentence(choose(members, metric), f"{precision} {_AT[load].format(place)}" if several else "")
+        _sentence(choose(members, metric, runs), f"{precision} {_AT[load].format(place)}" if several else "")
         for (_, precision, load, place), members in alike.items()
         if len(members) > 1
         for metric in _TAILS
@@ -70,6 +71,9 @@ def _sentence(choice: Choice, where: str) -> str:
         words.append(f"not told apart from {' and '.join(alike)}")
     if choice.left_out:
         words.append(f"not compared: {', '.join(policy_of(difference.point) for difference in choice.left_out)}")
+    if pairs := {(each.arrivals, each.stretches) for each in choice.differences if each.arrivals}:
+        arrivals, stretches = min(pairs)
+        words.append(f"each against it on the same {arrivals} arrivals, in the median of {stretches} stretches")
     return f"{'; '.join(words)}: {_verdict(choice, tail)}."
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Group as Stack
@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.gate import agreement_of, gate_legend, gate_word, why_no_gate
 from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
@@ -31,8 +32,11 @@ _SHARES = ("slo_attainment", "failed_share")
 _WHY_NO_BOUNDS = "no interval: its runs came to the same share, which does not show how far others may lie apart"
 
 
-def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> RenderableType:
-    """One model served in one way on one machine. Why groups are not valid, or provisional, is said first."""
+def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes, runs: Mapping[str, Run]) -> RenderableType:
+    """One model served in one way on one machine. Why groups are not valid, or provisional, is said first.
+
+    `runs`: of the groups, by id; policies that met the same arrivals are compared on these.
+    """
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
@@ -59,7 +63,7 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> R
     return Stack(
         *(title, *against, Text(""), table, Text(""), *notes.listed_since(), *below, Text("")),
         *_others(load, groups, notes),
-        *_held(load, groups, notes),
+        *_held(load, groups, notes, runs),
     )
 
 
@@ -89,11 +93,11 @@ def _plain_table(
     return table
 
 
-def _held(load: LoadKind, groups: Sequence[Group], notes: Footnotes) -> list[RenderableType]:
+def _held(load: LoadKind, groups: Sequence[Group], notes: Footnotes, runs: Mapping[str, Run]) -> list[RenderableType]:
     """Requests that each policy kept back, why, and which policy to take; nothing where no policy held anything."""
     if not has_policies(groups):
         return []
-    chosen = [hanging("→ ", words, "bold") for words in choices(groups)]
+    chosen = [hanging("→ ", words, "bold") for words in choices(groups, runs)]
     return [
         Text(HELD, style="bold"),
         Text(""),

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.gate import agreement_of, gate_legend, gate_word, why_no_gate
 from twinlens.reporting.load_kind import SERVED, LoadKind, load_of
@@ -33,14 +34,17 @@ from twinlens.stats.summary.group import Group, Summary
 WIDTH = 80
 
 
-def summary_table(groups: Sequence[Group], lens: Lens, notes: Footnotes | None = None) -> RenderableType:
+def summary_table(
+    groups: Sequence[Group], lens: Lens, notes: Footnotes | None = None, runs: Sequence[Run] = ()
+) -> RenderableType:
     """One lens's operating points: sustained rate and what stands beside it, each with its interval.
 
     One table for a model on a machine, and one more for each way in which it was served. Groups that are not valid
     stand apart at its end; these, and provisional ones, have the reason below. Fits 80 columns; a dash and a
     footnote: not measured.
-    `notes`: those of the tables above, whose count goes on.
+    `notes`: those of the tables above, whose count goes on. `runs`: of the groups, whose rows compare policies.
     """
+    by_id = {run.id: run for run in runs}
     notes = Footnotes() if notes is None else notes
     chosen = in_order([group for group in groups if group.lens == lens])
     if not chosen:
@@ -50,7 +54,7 @@ def summary_table(groups: Sequence[Group], lens: Lens, notes: Footnotes | None =
         parts.setdefault((group.model, group.tag, load_of(group)), []).append(group)
     return Stack(
         *(
-            served_table(load, groups, notes) if load in SERVED else _of_model(lens, groups, notes)
+            served_table(load, groups, notes, by_id) if load in SERVED else _of_model(lens, groups, notes)
             for (_, _, load), groups in parts.items()
         )
     )

@@ -7,6 +7,8 @@ from twinlens.reporting import display
 from twinlens.reporting.wording.number import percent
 from twinlens.stats.metrics.definition import METRICS
 
+_WAYS = {"slices": ", from slices by turns", "arrivals": ", on the same arrivals"}
+
 
 def label_of(metric: str) -> str:
     """The label of a metric, safe to show."""
@@ -18,7 +20,7 @@ def effect_words(effect: Effect) -> str:
     label = label_of(effect.metric)
     if effect.ratio.value is None and effect.difference.value is None:
         return f"{label}: no ratio ({display.clean(effect.ratio.lacks)})"
-    by_turns = ", from slices by turns" if effect.way == "slices" else ""
+    by_turns = _WAYS.get(effect.way, "")
     if effect.apart is None:
         return f"{label}: {_size(effect)}; whether they differ cannot be said ({display.no_interval(effect.ratio)})"
     if effect.apart:
@@ -27,7 +29,7 @@ def effect_words(effect: Effect) -> str:
         return (
             f"{label}: no difference beyond the noise floor of this machine, {percent(effect.floor)} ({_size(effect)})"
         )
-    if effect.way == "runs" and effect.chance is not None and not _holds_1(effect):
+    if effect.way in ("runs", "arrivals") and effect.chance is not None and not _holds_1(effect):
         return f"{label}: A and B are not told apart among so many figures ({_size(effect)})"
     seen = f"; a change below {percent(effect.smallest)} could not have shown" if effect.smallest else ""
     return f"{label}: A and B cannot be told apart ({_size(effect)}{by_turns}{seen})"

@@ -1,1 +1,1 @@
-"""Ratios between points that took turns in slices."""
+"""Points measured together: ratios from turns, differences on the same arrivals, and the choice among policies."""

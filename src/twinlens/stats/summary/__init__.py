@@ -1,1 +1,1 @@
-"""Runs grouped by operating point, the summary of a served run, and the choice among policies."""
+"""Runs grouped by operating point, and the summary of a served run."""

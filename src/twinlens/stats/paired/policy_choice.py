@@ -1,23 +1,35 @@
-"""The admission policy with the lowest tail: decided by the interval of the difference, or not at all. Pure."""
+"""The admission policy with the lowest tail: decided by the interval of the difference, or not at all. Pure.
+
+Where policies met the same arrivals, the difference is that of the same requests under both (`stats/paired/arrivals`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.stats.estimator.widened import widened_difference
+from twinlens.stats.paired.arrivals import of_arrivals, shared_arrivals
 from twinlens.stats.summary.group import Group
 
 
 @dataclass(frozen=True, slots=True)
 class TailDifference:
-    """How much more a policy takes than the best one, seconds; None bounds where one of the two has no interval."""
+    """How much more a policy takes than the best one, seconds; None bounds where one of the two has no interval.
+
+    `arrivals`: how many requests both met, where the difference is of these; None where it is of two intervals.
+    `stretches`: into how many they were cut.
+    """
 
     other: Group
     more_s: float
     low_s: float | None
     high_s: float | None
+    arrivals: int | None = None
+    stretches: int | None = None
 
     @property
     def is_told_apart(self) -> bool:
@@ -38,15 +50,18 @@ class Choice:
     left_out: tuple[Group, ...]
 
 
-def choose(groups: Sequence[Group], metric: str) -> Choice:
-    """The best of points that differ only in how requests were held back. `metric`: a time, less is better."""
+def choose(groups: Sequence[Group], metric: str, runs: Mapping[str, Run] | None = None) -> Choice:
+    """The best of points that differ only in how requests were held back. `metric`: a time, less is better.
+
+    `runs`: those of the groups by id, whose rows say whether they met the same arrivals.
+    """
     known = [group for group in groups if group.ranked and _value(group, metric) is not None]
     left_out = tuple(group for group in groups if group not in known)
     if len(known) < 2:
         return Choice(metric, None, (), tuple(groups))
     ordered = sorted(known, key=lambda group: _value(group, metric) or 0.0)
     best, *others = ordered
-    return Choice(metric, best, tuple(_against(best, group, metric) for group in others), left_out)
+    return Choice(metric, best, tuple(_against(best, group, metric, runs or {}) for group in others), left_out)
 
 
 def _value(group: Group, metric: str) -> float | None:
@@ -54,8 +69,11 @@ def _value(group: Group, metric: str) -> float | None:
     return None if estimate is None or estimate.value is None or not math.isfinite(estimate.value) else estimate.value
 
 
-def _against(best: Group, other: Group, metric: str) -> TailDifference:
+def _against(best: Group, other: Group, metric: str, runs: Mapping[str, Run]) -> TailDifference:
     a, b = best.metrics[metric], other.metrics[metric]
+    if (paired := of_arrivals(shared_arrivals(best, other, runs), metric)) is not None:
+        more = widened_difference(paired.difference, a, b)
+        return TailDifference(other, more.value or 0.0, more.low, more.high, paired.arrivals, paired.stretches)
     low_s, high_s = difference_interval(b, a)
     return TailDifference(other, float(b.value or 0) - float(a.value or 0), low_s, high_s)
 
