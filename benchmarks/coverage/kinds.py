@@ -24,6 +24,7 @@ from benchmarks.coverage.truths import (
 from twinlens.record.estimate import Estimate
 from twinlens.spec.slo import Slo
 from twinlens.stats.estimator.censored import censored_quantile
+from twinlens.stats.estimator.dependence import too_dependent
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.rate import rate_interval
@@ -85,14 +86,25 @@ def _rate(took_s: np.ndarray) -> Estimate:
     return rate_interval(np.ones(took_s.size), np.concatenate([[0], end[:-1]]), end, unit="1/s")
 
 
+def _mean(series: np.ndarray, name: str) -> Estimate:
+    """As the program takes it: of waits in a queue only where their run can show how far they depend on each other."""
+    why_not = "" if _is_rows(name) else too_dependent(series)[0]
+    return mean_interval(series, unit="s", why_not=why_not)
+
+
+def _is_rows(name: str) -> bool:
+    """Whether rows follow each other, so that they have a rate: stays in a queue overlap."""
+    return not name.startswith(("M/M/", "even services", "bursty arrivals"))
+
+
 def within_runs() -> Iterator[Case]:
     """Rates, means and quantiles within a run."""
     for name, draw, mean, at in _SERIES:
         for n in LENGTHS:
             rows = f"{name}; {n} rows"
-            if not name.startswith("M/M/1"):
+            if _is_rows(name):
                 yield Case("rate", rows, lambda rng, d=draw, n=n: _rate(d(rng, n)), 1 / mean)  # type: ignore[misc]
-            yield Case("mean", rows, lambda rng, d=draw, n=n: mean_interval(d(rng, n), unit="s"), mean)  # type: ignore[misc]
+            yield Case("mean", rows, lambda rng, d=draw, n=n, w=name: _mean(d(rng, n), w), mean)  # type: ignore[misc]
             for q in QUANTILES if at else ():
                 found: Any = lambda rng, d=draw, n=n, q=q: quantile(d(rng, n), q, unit="s", in_time_order=True)  # noqa: E731
                 yield Case(f"p{100 * q:g}", rows, found, at(q))  # type: ignore[misc]
@@ -115,18 +127,15 @@ def _gap(requests: Any, q: float) -> Estimate:
     return censored_quantile(gaps, q, unit="s", what="gaps", together=decoding(requests, rows, gaps))
 
 
-_ON_END = ("lognormal", "mean of", "a neighbour")  # rows that follow each other; stays in a queue overlap
-
-
 def unseen() -> Iterator[Case]:
     """Rows of kinds that the rules were not chosen on: their truth is that of ten long runs."""
     for name, draw in UNSEEN:
         mean, at = truth_of(draw)
         for n in LENGTHS[2:]:
             rows = f"not chosen on: {name}; {n} rows"
-            if name.startswith(_ON_END):
+            if _is_rows(name) and not name.startswith("φ"):
                 yield Case("rate", rows, lambda rng, d=draw, n=n: _rate(d(rng, n)), 1 / mean, 0.4)  # type: ignore[misc]
-            yield Case("mean", rows, lambda rng, d=draw, n=n: mean_interval(d(rng, n), unit="s"), mean, 0.4)  # type: ignore[misc]
+            yield Case("mean", rows, lambda rng, d=draw, n=n, w=name: _mean(d(rng, n), w), mean, 0.4)  # type: ignore[misc]
             for q in QUANTILES:
                 found: Any = lambda rng, d=draw, n=n, q=q: quantile(d(rng, n), q, unit="s", in_time_order=True)  # noqa: E731
                 yield Case(f"p{100 * q:g}", rows, found, at[q], 0.4)

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.autocorrelation import effective_n
+from twinlens.stats.estimator.autocorrelation import autocorrelation_time
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.quantile import needed_for_quantile, quantile
 from twinlens.stats.estimator.rate import rate_interval
@@ -67,7 +67,7 @@ def test_a_mean_lies_in_its_interval_and_is_worth_no_more_than_its_values(values
     estimate = mean_interval(values, unit="s")
     assert holds(estimate)
     assert 1 <= estimate.n <= values.size
-    assert 1 - 1e-9 <= effective_n(values) <= values.size
+    assert 1 <= autocorrelation_time(values) <= values.size
 
 
 @settings(max_examples=50)
@@ -79,6 +79,23 @@ def test_a_rate_lies_in_its_interval_and_is_work_over_wall(work, data):
     assert holds(estimate)
     wall_s = (int(end.max()) - int(begin.min())) / 1e9
     assert np.isclose(estimate.value * wall_s, work.sum(), rtol=1e-9)
+
+
+@settings(max_examples=50)
+@given(arrays(np.int64, st.integers(95, 400), elements=st.integers(1, 10**10)))
+def test_a_rate_and_a_mean_of_the_same_rows_agree(took_ns):
+    """One has an interval where the other has, and their bounds are each other's inverse to the second order."""
+    end_ns = np.cumsum(took_ns)
+    rate = rate_interval(np.ones(took_ns.size), end_ns - took_ns, end_ns, unit="1/s")
+    mean = mean_interval(took_ns / 1e9, unit="s")
+    assert np.isclose(rate.value * mean.value, 1)
+    assert (rate.low is None) == (mean.low is None)
+    assert rate.n == mean.n
+    if mean.low is not None:
+        below, above = 1 - mean.low / mean.value, mean.high / mean.value - 1
+        assert np.allclose(
+            np.log([rate.high / rate.value, rate.value / rate.low]), [below, above], rtol=1e-6, atol=1e-9
+        )
 
 
 @given(st.lists(st.one_of(st.none(), positive), min_size=1, max_size=8))

@@ -61,4 +61,5 @@ def test_deciding_early_is_wrong_in_no_more_than_one_run_in_twenty(case: str) ->
     found = [one(CASES[case](rng, 8.0, PROTOCOL.most_s), level_of(PROTOCOL)) for _ in range(60)]
     assert sum(decided for decided, _ in found) <= 8, "3 of 60 are allowed, and 8 are 2.9 standard errors above"
     held = [holds for _, holds in found if holds is not None]
-    assert sum(held) >= 0.85 * len(held)
+    assert len(held) >= 55, "of a queue 9 % had an interval, by luck, and 90 % of these held the truth"
+    assert sum(held) >= 0.93 * len(held)

@@ -12,6 +12,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
+from twinlens.stats.estimator.dependence import too_dependent
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.summary.group import Summary
 from twinlens.units import SECONDS
@@ -32,7 +33,8 @@ def first_token_wait(run: Run, summary: Summary) -> Estimate:
     rows = np.argsort(own.intended_ns, kind="stable")[summary.verdict.begin_row : summary.verdict.end_row]
     good = rows[own.outcome[rows] == "ok"]
     waited = (own.first_chunk_ns()[good] - own.sent_ns[good]) / 1e9
-    return mean_interval(waited[np.isfinite(waited)], unit=SECONDS, method_suffix=", sent → first token")
+    known = waited[np.isfinite(waited)]
+    return mean_interval(known, unit=SECONDS, method_suffix=", sent → first token", why_not=too_dependent(known)[0])
 
 
 def added_wait(here: Estimate, lower: LowerLoad) -> Estimate | None:

@@ -122,9 +122,3 @@ def _first_order_time(rho: NDArray[np.float64], size: int) -> float:
         return 1.0
     phi = float(rho[1]) + (1 + 3 * float(rho[1])) / size
     return (1 + phi) / (1 - phi) if phi < 1 else float(size)
-
-
-def effective_n(values: ArrayLike) -> float:
-    """The number of independent values a series [n] is worth for its mean: n/τ, from 1 to n."""
-    series = np.asarray(values, dtype=np.float64).ravel()
-    return series.size / autocorrelation_time(series)

@@ -1,4 +1,6 @@
-"""Test that one run can show how far its rows depend on each other, so that an interval may rest on them.
+"""Test that one run can show how far its waits depend on each other, so that an interval may rest on them.
+
+It is asked of quantiles, and of means of waits and of gauges, where a queue may stand behind the rows.
 
 A run that is too short to show it looks calm by luck, and gives its narrowest intervals where it is most wrong. So the
 dependence that can be seen must be over long before the run is, by a margin that grows with its square: a queue in

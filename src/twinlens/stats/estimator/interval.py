@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.autocorrelation import autocorrelation_time, careful_time
-from twinlens.stats.estimator.dependence import slow_time, too_dependent
+from twinlens.stats.estimator.dependence import slow_time
 
 # With fewer independent values the autocorrelation time itself is a guess, and so would the interval be.
 FEWEST_INDEPENDENT = 5
@@ -19,17 +19,18 @@ FEWEST_INDEPENDENT = 5
 FEWEST_ROWS = 100
 # Of values with a long tail on one side, as divergences are: 8 prompts covered 77 to 87 %, 32 83 to 92 %.
 FEWEST_SKEWED = 128
+MOST_GROUPS = 200  # enough to see how rows vary, few enough that most of their dependence is inside them
+_MOST_ERROR = 1.0  # of what cannot be below 0: beyond it neither a t interval nor its logarithm holds
 _MOST_SKEW = 0.6  # of the half-width: a larger correction rests on one or two values
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a mean's interval reaches to either side, and on what: independent values, and the time between them."""
+    """How far a mean's interval reaches to either side, and on how many independent values."""
 
     below: float
     above: float
     independent: float
-    tau: float
 
 
 def mean_interval(
@@ -41,12 +42,12 @@ def mean_interval(
     seen: int | None = None,
     why_not: str = "",
 ) -> Estimate:
-    """The mean of a series [n] in time order, with a t interval on its effective number of values (`reach`).
+    """The mean of a series [n] in time order, with the interval that a rate of the same rows has (`reach_of_ratio`).
 
-    Without interval below `FEWEST_ROWS` values or `FEWEST_INDEPENDENT` independent ones, and where the run cannot show
-    how far rows depend on each other (`too_dependent`) or the caller knows a reason (`why_not`); absent for an empty
-    series. `seen`: how many things the values are about, where these are means over intervals of time.
-    Raises ValueError for values that are not finite.
+    Without interval below `FEWEST_ROWS` values or `FEWEST_INDEPENDENT` independent groups of them, where values above
+    0 are so uneven that it would reach further than the mean itself, and where the caller knows a reason (`why_not`);
+    absent for an empty series. `seen`: how many things the values are about, where these are means over intervals of
+    time. Raises ValueError for values that are not finite.
     """
     series = np.asarray(values, dtype=np.float64).ravel()
     if not np.isfinite(series).all():
@@ -54,23 +55,50 @@ def mean_interval(
     if series.size == 0:
         return Estimate.absent(unit, "there are no values")
     mean = float(np.clip(series.mean(), series.min(), series.max()))
-    found = reach(series, level, max(careful_time(series), slow_time(series)))
-    short = too_short(series.size if seen is None else seen, found.independent, FEWEST_ROWS)
-    why_not, there = (why_not, None) if why_not else short if short[0] else too_dependent(series)
-    if why_not:
-        n = max(1, int(found.independent))
-        return Estimate(mean, unit, f"mean{method_suffix}", "measured", n=n, no_interval=why_not, seen=there)
+    of, rows = np.ones(series.size), series.size if seen is None else seen
+    found, short, there = reach_of_ratio(series, of, level, rows, is_above_0=float(series.min()) > 0)
+    if why_not or short:
+        n, there = max(1, int(found.independent)), None if why_not else there
+        return Estimate(mean, unit, f"mean{method_suffix}", "measured", n=n, no_interval=why_not or short, seen=there)
     return Estimate(
         mean,
         unit,
-        f"mean, t interval on the effective number of {series.size} values "
-        f"(autocorrelation time {found.tau:.3g} rows){method_suffix}",
+        f"mean, t interval over {int(found.independent)} independent groups of {series.size} values{method_suffix}",
         "measured",
         low=mean - found.below,
         high=mean + found.above,
         level=level,
         n=int(found.independent),
     )
+
+
+def reach_of_ratio(
+    amounts: NDArray[np.float64], of: NDArray[np.float64], level: float, seen: int, *, is_above_0: bool
+) -> tuple[Reach, str, str | None]:
+    """How far the interval of the mean of `amounts` reaches, for the mean `of` what they took (Σ `of` > 0): rows
+    [n >= 1] in time order; why none can rest on them ("" where one can), and how many there were.
+
+    That of a ratio of two means (Cochran 1977, 2.11): over at most `MOST_GROUPS` groups of rows on end, what each has
+    beyond its share is a series of mean 0, whose standard error on its effective number of values is that of the ratio:
+    by the careful time and by that of tenths and twentieths, as slow phases that come again outlast any window over
+    lags. `seen`: how many rows count against `FEWEST_ROWS`. `is_above_0`: whether the mean cannot be 0, as a time; it
+    then has no interval that reaches further than itself.
+    """
+    mean, spent, due = float(amounts.mean()), grouped(amounts), grouped(of / of.mean())
+    excess = spent - due * mean
+    found = reach(excess, level, max(careful_time(excess), slow_time(excess)))
+    rows = amounts.size / excess.size
+    found = Reach(found.below / rows, found.above / rows, found.independent)
+    short, there = _too_short(seen, found.independent)
+    if not short and is_above_0 and max(found.below, found.above) > _MOST_ERROR * mean:
+        return found, "rows are so uneven that it is not known to within a factor of three", None
+    return found, short, there
+
+
+def grouped(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums over at most `MOST_GROUPS` groups of rows [n] on end, whose sizes differ by one at most."""
+    groups = min(rows.size, MOST_GROUPS)
+    return np.asarray(np.add.reduceat(rows, np.arange(groups) * rows.size // groups))
 
 
 def mean_of_independent(
@@ -103,16 +131,16 @@ def reach(series: NDArray[np.float64], level: float, tau: float | None = None) -
     tau = autocorrelation_time(series) if tau is None else tau
     independent = series.size / tau
     if independent <= 1:
-        return Reach(0.0, 0.0, independent, tau)
+        return Reach(0.0, 0.0, independent)
     centred = series - series.mean()
     error = float(series.std()) / math.sqrt(1 - tau / series.size) * math.sqrt(tau / series.size)
-    return Reach(*_sides(centred, error, independent, level), independent, tau)
+    return Reach(*_sides(centred, error, independent, level), independent)
 
 
-def too_short(rows: int, independent: float, fewest_rows: int) -> tuple[str, str | None]:
+def _too_short(rows: int, independent: float) -> tuple[str, str | None]:
     """Why no interval within a run can rest on these rows, and how many there were; "" where one can."""
-    if rows < fewest_rows:
-        why = f"in fewer than {fewest_rows} rows it cannot be seen how far they depend on each other"
+    if rows < FEWEST_ROWS:
+        why = f"in fewer than {FEWEST_ROWS} rows it cannot be seen how far they depend on each other"
         return why, f"there are {rows}"
     return (f"fewer than {FEWEST_INDEPENDENT} independent values" if independent < FEWEST_INDEPENDENT else ""), None
 

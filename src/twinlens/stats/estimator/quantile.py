@@ -18,7 +18,6 @@ from scipy.special import bdtr
 from twinlens.record.estimate import Estimate
 from twinlens.record.spread import Spread
 from twinlens.stats.estimator.autocorrelation import careful_time
-from twinlens.stats.estimator.dependence import slow_time
 from twinlens.stats.estimator.interval import FEWEST_ROWS
 from twinlens.stats.estimator.series import Series
 
@@ -57,13 +56,14 @@ def quantile(
     low, high = (float(whole.ordered[rank - 1]) for rank in _point_ranks(size, q))
     # Halved first, as the sum of two large values overflows; clamped, as halves of tiny ones round.
     value = min(max(low / 2 + high / 2, low), high)
-    spread = Spread(size, *whole.sketch, whole.independent(value) if in_time_order else float(size))
+    worth = whole.independent(value) if in_time_order else float(size)
+    spread = Spread(size, *whole.sketch, worth)
     if size < needed:
         few = Estimate.absent(unit, f"{name_of(q)} needs at least {needed} values", seen=f"there are {size}")
         return replace(few, spread=spread)
     independent, seen = size, None
     if in_time_order and not why_not:
-        independent, why_not, seen = _independent(whole, high, q, needed)
+        independent, why_not, seen = _independent(whole, high, q, needed, worth)
     if why_not:
         method = f"{name_of(q)}: empirical quantile"
         return Estimate(value, unit, method, "measured", no_interval=why_not, seen=seen, spread=spread)
@@ -83,10 +83,12 @@ def quantile(
     )
 
 
-def _independent(whole: Series, value: float, q: float, needed: int) -> tuple[int, str, str | None]:
+def _independent(whole: Series, value: float, q: float, needed: int, worth: float) -> tuple[int, str, str | None]:
     """How many independent values a series [n] is worth at its quantile, why no interval can rest on them, and how
 
-    much there was of what is lacking.
+    much there was of what is lacking. `worth`: how many the share of values up to there rests on, with what requests in
+    flight tell of a queue: it decides how wide an interval is, and not whether there is one, which would choose by
+    luck.
     """
     series, together, n = whole.values, whole.together, whole.values.size
     if whole.moments.size < FEWEST_ROWS:
@@ -104,8 +106,9 @@ def _independent(whole: Series, value: float, q: float, needed: int) -> tuple[in
     if stretches < wanted * (1 - 1e-9):
         reason = f"{name_of(q)} needs at least {wanted:.0f} stretches that do not resemble each other"
         return independent, reason, f"there are about {stretches:.0f}"
-    # What a few means say decides how wide an interval is, and not whether there is one: that would choose by luck.
-    return max(needed, min(independent, int(n / slow_time(slow)))), *whole.too_dependent
+    # Requests in flight show how long a queue lasts; without them the values must.
+    lacks = whole.too_dependent if whole.waiting is None else ("", None)
+    return max(needed, min(independent, int(worth))), *lacks
 
 
 def needed_for_quantile(q: float, level: float = 0.95) -> int:

@@ -8,12 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.autocorrelation import autocorrelation_time, careful_time
-from twinlens.stats.estimator.dependence import slow_time
-from twinlens.stats.estimator.interval import FEWEST_ROWS, reach, too_short
-
-MOST_GROUPS = 200  # enough to see how time varies, few enough that most of their dependence is inside them
-MOST_ERROR = 1.0  # of the wall: a logarithm is a straight line for small errors only
+from twinlens.stats.estimator.autocorrelation import autocorrelation_time
+from twinlens.stats.estimator.interval import grouped, reach_of_ratio
 
 
 def rate_interval(
@@ -31,13 +27,10 @@ def rate_interval(
 
     `counts`, `begin_ns`, `end_ns` are rows [n], sequential (steps) or overlapping (requests). Each row is
     charged the time since the row that ended before it, so the charges add up to the wall and no stall is
-    lost. The interval is that of a ratio of two means (Cochran 1977, 2.11): over at most `MOST_GROUPS`
-    contiguous groups of rows, the time each took beyond what its work takes at the mean rate is a series
-    of mean 0, whose standard error on its effective number of values is that of the wall: by the careful time and by
-    that of tenths and twentieths, as slow phases that come again outlast any window over lags. It is laid out
-    in the logarithm of the rate, so that no bound is below 0. Without interval below `FEWEST_ROWS` rows or
-    5 independent groups; absent with no rows or no time. `name`: what is divided by what. `seen`: how many
-    things were seen, where the rows are intervals of time in which they were counted.
+    lost. The interval is that of the mean time that its work takes (`reach_of_ratio`), laid out in the logarithm, so
+    that no bound is below 0; a mean of the same rows has one where the rate has. Absent with no rows or no time.
+    `name`: what is divided by what. `seen`: how many things were seen, where the rows are intervals of time in which
+    they were counted.
     Raises ValueError for rows of unequal number, negative counts, or a row that ends before it begins.
     """
     work, begin, end = _rows(counts, begin_ns, end_ns)
@@ -51,18 +44,13 @@ def rate_interval(
         return Estimate(rate, unit, f"{name}; no work was done{method_suffix}", "measured", 0.0, 0.0, level)
     order = np.argsort(end, kind="stable")
     charged_s = np.diff(end[order], prepend=begin.min()) / 1e9
-    group_work, group_s = _group(work[order], charged_s)
-    excess = group_s - group_work / rate
-    found = reach(excess, level, max(careful_time(excess), slow_time(excess)))
-    why_not, there = too_short(work.size if seen is None else seen, found.independent, FEWEST_ROWS)
+    rows = work.size if seen is None else seen
+    found, why_not, there = reach_of_ratio(charged_s, work[order], level, rows, is_above_0=True)
     method = f"{name}{method_suffix}"
     if why_not:
         n = max(1, int(found.independent))
         return Estimate(rate, unit, method, "measured", n=n, no_interval=why_not, seen=there)
-    mean_s = wall_s / group_s.size
-    if max(found.above, found.below) > MOST_ERROR * mean_s:
-        why_not = "rows are so uneven that the rate is not known to within a factor of three"
-        return Estimate(rate, unit, method, "measured", n=1, no_interval=why_not)
+    mean_s = wall_s / work.size
     low, high = rate * math.exp(-found.above / mean_s), rate * math.exp(found.below / mean_s)
     return Estimate(
         rate,
@@ -86,7 +74,7 @@ def mean_error(log_cost: NDArray[np.float64], weight: NDArray[np.float64]) -> tu
     cost = np.exp(np.clip(log_cost - float(np.median(log_cost)), -300, 300))
     weight = weight / weight.mean()
     mean = float((weight * cost).mean())
-    done, spent = _group(weight, weight * cost)
+    done, spent = grouped(weight), grouped(weight * cost)
     excess = spent - done * mean
     tau = autocorrelation_time(excess)
     spread = float(excess.std()) / (mean * float(done.mean()))
@@ -107,12 +95,3 @@ def _rows(
     if (end < begin).any():
         raise ValueError("a row ends before it begins")
     return work, begin, end
-
-
-def _group(
-    work: NDArray[np.float64], charged_s: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Sums over contiguous groups of rows whose sizes differ by one at most."""
-    groups = min(work.size, MOST_GROUPS)
-    first = np.arange(groups) * work.size // groups
-    return np.add.reduceat(work, first), np.add.reduceat(charged_s, first)

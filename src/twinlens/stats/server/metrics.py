@@ -14,6 +14,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.record.sample.server import ServerReading
+from twinlens.stats.estimator.dependence import too_dependent
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.scaled import scaled
@@ -85,7 +86,8 @@ def _levels(rows: ServerRows, name: str, unit: str) -> dict[str, Estimate]:
     if not values.size:
         why = "the server does not say it" if len(rows) else "there is no reading inside the window"
         return {mean: Estimate.absent(unit, why), largest: Estimate.absent(unit, why)}
-    mean_level = mean_interval(values, unit=unit, method_suffix=", readings of the metrics page")
+    suffix = ", readings of the metrics page"
+    mean_level = mean_interval(values, unit=unit, method_suffix=suffix, why_not=too_dependent(values)[0])
     if mean_level.low is not None:
         mean_level = replace(mean_level, low=max(0.0, mean_level.low))
     method = f"the largest of {values.size} readings; a shorter peak can lie between two"
