@@ -13,6 +13,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.finding.failures import is_hopeless
 from twinlens.stats.serving.goodput import slo_standing
+from twinlens.stats.serving.looks import level_of
 from twinlens.stats.summary.group import Group, group
 
 
@@ -29,7 +30,7 @@ def gate(outcome: Outcome, demanded: str = "valid") -> None:
             raise GateFailed(f"the search has no rate within the SLO: {clause_of(result.reason)}")
     specs = {run.id: run.spec for run in outcome.runs}
     points = () if record else group(map(summary_of, outcome.runs))
-    failing = [(point, why) for point in points if (why := _why(point, demanded, _slo(specs[point.runs[0].run])))]
+    failing = [(point, why) for point in points if (why := _why(point, demanded, specs[point.runs[0].run]))]
     if failing:
         more = f" (and {len(failing) - 1} more)" if len(failing) > 1 else ""
         raise GateFailed(f"{failing[0][0].runs[0].run} {failing[0][1]}{more}")
@@ -43,8 +44,9 @@ def _slo(spec: RunSpec) -> Slo | None:
     return spec.workload.slo if isinstance(spec.workload, InferenceWorkload) else None
 
 
-def _why(point: Group, demanded: str, slo: Slo | None) -> str:
-    """Why the gate refuses a point, in words; "" where it does not. All its repeats together decide on its SLO."""
+def _why(point: Group, demanded: str, spec: RunSpec) -> str:
+    """Why the gate refuses a point, in words; "" where it does not. All its repeats together decide on its SLO, as
+    surely as each look at them does."""
     for run in point.runs:
         if run.state != "finished":
             return f"is not finished: {run.state}"
@@ -56,7 +58,8 @@ def _why(point: Group, demanded: str, slo: Slo | None) -> str:
         return f"is not steady: {label} ({clause_of(because[0])})"
     if demanded == "valid" and point.validity != "valid":
         return f"is provisional, and the gate demands valid: {could_hide(point.verdict.hidden)}"
-    if slo is not None and slo_standing(point.metrics, slo) != "pass":
+    slo = _slo(spec)
+    if slo is not None and slo_standing(point.metrics, slo, level_of(spec.protocol)) != "pass":
         unclear = next((each for run in point.runs for each in run.findings if each.code == "slo-unclear"), None)
         told = clause_of(unclear) if unclear else "its repeats together do not show that the SLO is met"
         return f"fails the gate: {told} (slo-unclear)"
