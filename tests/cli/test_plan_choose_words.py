@@ -21,6 +21,7 @@ def test_the_first_screen_says_what_is_unverified_and_how_a_module_is_sold() -> 
     assert shown.exit_code == 0, shown.stderr
     text = " ".join(shown.stdout.split())
     assert "rates of mi350x are unverified" in text
-    assert "mi350x sold in boards of 8, 1 of 8 used" in text
+    assert "mi350x in boards of 8" in text
+    assert "8 × mi350x" in text
     assert "twice gives" not in text
     assert "of 5" not in text

@@ -13,6 +13,7 @@ from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.choose import ChooseResult
 from twinlens.errors import BadInput
 from twinlens.planning.choose.candidate import Ranking
+from twinlens.planning.choose.compared import reach_of
 from twinlens.planning.choose.serving_grid import _needed, _plan, serving_ways
 from twinlens.planning.choose.training_grid import needed_bytes, training_ways
 from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted
@@ -21,7 +22,9 @@ from twinlens.planning.fit.serving_answer import placed
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, usable
 from twinlens.planning.fit.training_answer import placed as placed_training
+from twinlens.planning.prediction.shipped import shipped as constants
 from twinlens.planning.prediction.stored import held_format, kept_cache
+from twinlens.planning.sold import node_watts
 from twinlens.spec.catalogue import shipped
 
 
@@ -51,14 +54,21 @@ def test_every_device_is_ranked_or_has_a_reason() -> None:
         assert {each.device for each in (*one.candidates, *one.rejected)} == names
 
 
-def test_places_are_those_that_bands_allow() -> None:
-    for one in asked().answer.rankings:
+def test_places_are_those_that_comparisons_allow() -> None:
+    for one, metric in zip(asked().answer.rankings, ("tpot", "training step"), strict=True):
+        engine = "vllm" if metric == "tpot" else "nemo"
+        known = constants()["serving" if metric == "tpot" else "training"].seen
+        seen = {"engine": engine in known["engine"], "model": "llama-3.1-70b" in known["model"]}
         for each in one.candidates:
-            better = [other for other in one.candidates if float(other.rate.low or 0) > float(each.rate.high or 0)]
+            better = []
+            for other in one.candidates:
+                times = reach_of(metric, device={each.device, other.device} <= known["device"], **seen)
+                assert times is not None
+                better += [other] if other.rate.number > times * each.rate.number else []
             assert each.rank[0] == 1 + len(better)
             assert each.rank[0] <= each.rank[1]
-        rates = [float(each.rate.value or 0) for each in one.candidates]
-        assert rates == sorted(rates, reverse=True)
+        places = [each.rank[0] for each in one.candidates]
+        assert places == sorted(places)
 
 
 def test_figures_add_up_and_carry_their_bands() -> None:
@@ -109,7 +119,7 @@ def test_memory_of_training_is_that_of_plan_fit(method: Any) -> None:
 
 
 def test_a_rejected_device_names_a_constraint_that_truly_fails() -> None:
-    found = asked(ecc=True, datacentre=True, on_premise=True, power="6kW", speed=20).answer
+    found = asked(ecc=True, datacentre=True, on_premise=True, power="20kW", speed=20).answer
     catalogue = shipped()
     for one in found.rankings:
         for each in one.rejected:
@@ -121,8 +131,10 @@ def test_a_rejected_device_names_a_constraint_that_truly_fails() -> None:
                 "processor": lambda d=device: d.form == "processor",
                 "no-rate": lambda d=device: not (d.rate("bf16") or d.rate("fp16") or d.rate("fp32")),
                 "no-training": lambda d=device: d.form == "desktop-system",
-                "power-unknown": lambda d=device: d.tdp_w is None,
-                "power": lambda n=n: n["needed_w"] > 6000,
+                "power-unknown": lambda d=device: d.tdp_w is None and d.machine_w is None,
+                "power": lambda n=n, d=device: (
+                    n["needed_w"] == pytest.approx(float(node_watts(d, n["devices"]))) and n["needed_w"] > 20_000
+                ),
                 "memory": lambda n=n, d=device: (
                     n["needed_bytes"] > n["usable_bytes"] and n["usable_bytes"] <= float(usable(d, 1.0).value or 0)
                 ),

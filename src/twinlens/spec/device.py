@@ -86,6 +86,12 @@ class Device(Spec):
     achieved_source: str | None = None
     sparse_times: PositiveFloat | None = None
     uncertain: str | None = None
+    sold_in: PositiveInt = 1
+    """Devices of the smallest thing that can be bought or hired: 1 card, a board of 4 or 8, a rack of 72."""
+    machine_w: PositiveFloat | None = None
+    """The most that a whole machine of `machine_devices` draws, host, fans and network with it; None: nobody says."""
+    machine_devices: PositiveInt = 8
+    machine_source: str | None = None
     unverified: tuple[Cell, ...] = ()
     """What stands here from memory: no source of it was read."""
     source: str

@@ -36,6 +36,8 @@ from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
 
+RACK = 72
+"""Devices of the largest thing that is sold as one."""
 _SLOW = 0.1
 """Seconds between two tokens of somebody who reads along: 10 tokens/s."""
 
@@ -122,7 +124,7 @@ def choose(
         )
         notes += more
     watts = None if power is None else watts_of("power", power)
-    site = Site(needs, watts, most_of(64 if most_devices is None else most_devices))
+    site = Site(needs, watts, most_of(RACK if most_devices is None else most_devices))
     wanted = Wanted(serving, taught, share, site, DAY_H if duty is None else duty_of(duty))
     found = choice(wanted, among(among_devices, whole, needs), whole, own)
     if found.impossible is not None:

@@ -65,10 +65,10 @@ def choice(wanted: Wanted, devices: Sequence[Device], catalogue: Catalogue, own:
     """Both rankings and what follows; without what follows where no device does one of the lenses."""
     known, site, own = shipped(), wanted.site, own or {}
     serving = wanted.serving and serving_ranking(
-        wanted.serving, site, devices, known["serving"], catalogue, own.get("serving")
+        wanted.serving, site, devices, known["serving"], catalogue, own.get("serving"), wanted.paid("inference")
     )
     training = wanted.training and training_ranking(
-        wanted.training, site, devices, known["training"], catalogue, own.get("training")
+        wanted.training, site, devices, known["training"], catalogue, own.get("training"), wanted.paid("training")
     )
     found = Choice(wanted, serving or None, training or None)
     if found.impossible is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from twinlens.planning.choose.offer import Offer
 from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 
@@ -31,21 +32,23 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """`rate`: tokens/s of one device, by which it is ranked. `times`: the latencies and their parts in seconds.
+    """`devices`: of whole boards, racks or hosts, as they are sold; the layout works on `used` of them.
 
-    `rank`: the best and the worst place that the bands allow. `split`: parallel degrees by name.
+    `rate`: tokens/s of one of `devices`, by which it is ranked. `times`: the latencies and their parts in seconds.
+    `rank`: the best and the worst place that comparisons allow. `split`: parallel degrees by name.
     """
 
     device: str
     precision: str
     devices: int
+    used: int
     split: Mapping[str, int]
     rate: Figure
     times: tuple[Figure, ...]
     limit: Limit
-    power_w: float | None
+    offer: Offer
     memory_share: float
-    """Of the usable memory of each device."""
+    """Of the usable memory of each device that is used."""
     rank: tuple[int, int] = (1, 1)
     links: Mapping[str, Any] = field(default_factory=dict)
     """Exposed communication and bubble, in seconds, with what joins the devices and without."""
@@ -54,14 +57,20 @@ class Candidate:
     parts: tuple[Candidate, ...] = ()
     """Of several models: the system of each, in the order in which they were asked."""
 
+    @property
+    def power_w(self) -> float | None:
+        """Most watts of its machines."""
+        return None if self.offer.power is None else self.offer.power.number
+
     def time(self, name: str) -> Figure | None:
         return next((each for each in self.times if each.name == name), None)
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "device": self.device, "precision": self.precision, "devices": self.devices, "split": dict(self.split),
+            "device": self.device, "precision": self.precision, "devices": self.devices, "used": self.used,
+            "split": dict(self.split),
             "rank": list(self.rank), "rate": self.rate.why(), "times": [each.why() for each in self.times],
-            "limit": self.limit.to_json(), "power_w": self.power_w,
+            "limit": self.limit.to_json(), "power_w": self.power_w, "offer": self.offer.to_json(),
             "memory_share": self.memory_share, "links": dict(self.links), "model": self.model or None,
             "parts": [each.to_json() for each in self.parts],
         }  # fmt: skip
@@ -81,7 +90,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """One lens alone: candidates by tokens/s of one device, and what was rejected."""
+    """One lens alone: candidates in the order of `ranked`, and what was rejected."""
 
     lens: Literal["inference", "training"]
     candidates: tuple[Candidate, ...]
@@ -102,14 +111,34 @@ class Ranking:
         }
 
 
-def ranked(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """By rate. A place is only given away to one whose whole band lies above: those that overlap are tied."""
-    ordered = sorted(candidates, key=lambda each: -each.rate.number)
-    lows, highs = [each.rate.end("low") for each in ordered], [each.rate.end("high") for each in ordered]
-    return tuple(
-        replace(each, rank=(1 + sum(low > high for low in lows), len(ordered) - sum(other < low_ for other in highs)))
-        for each, high, low_ in zip(ordered, highs, lows, strict=True)
-    )
+Reach = Callable[[Candidate, Candidate], float | None]
+"""How many times faster one must be predicted than the other to be ahead; None: their bands must lie apart."""
+
+
+def ranked(candidates: Sequence[Candidate], reach: Reach) -> tuple[Candidate, ...]:
+    """By the number of those that are ahead for certain; of tied ones the cheaper first, then the faster.
+
+    A place is only given away to one that is ahead by more than the reach of a comparison.
+    """
+    placed = [
+        replace(each, rank=(1 + sum(_ahead(other, each, reach) for other in candidates),
+                            len(candidates) - sum(_ahead(each, other, reach) for other in candidates)))
+        for each in candidates
+    ]  # fmt: skip
+    priced = len({each.offer.million.unit for each in candidates if each.offer.million.value is not None}) == 1
+    return tuple(sorted(placed, key=lambda each: (
+        each.rank[0], each.offer.million.number if priced and each.offer.million.value is not None else float("inf"),
+        -each.rate.number, each.power_w or float("inf"),
+    )))  # fmt: skip
+
+
+def _ahead(one: Candidate, other: Candidate, reach: Reach) -> bool:
+    if one.rate.number <= other.rate.number:
+        return False
+    times = reach(one, other)
+    if times is None:
+        return one.rate.end("low") > other.rate.end("high")
+    return one.rate.number > times * other.rate.number
 
 
 def limit_of(gains: Mapping[str, float], of: str) -> Limit:

@@ -8,15 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from twinlens.planning.choose.candidate import Candidate, Ranking, limit_of
+from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, limit_of
 from twinlens.planning.choose.link import without_link
+from twinlens.planning.choose.offer import RENTED, Paid
 from twinlens.planning.choose.own import Own, known_on
 from twinlens.planning.choose.pairs import Pairs, Times, pairs_of, taken
-from twinlens.planning.choose.search import Search, power_of, ranking_of, rate_each
+from twinlens.planning.choose.search import Search, offered, ranking_of, rate_each, reach_in
 from twinlens.planning.choose.serving_grid import ServingGrid, Ways, serve, serving_grid, serving_ways
 from twinlens.planning.choose.site import rejection
 from twinlens.planning.choose.smallest import least_of
-from twinlens.planning.choose.together import together
+from twinlens.planning.choose.together import Sold, together
 from twinlens.planning.choose.wanted import ServingWanted, Site
 from twinlens.planning.figure import Figure, Input, total
 from twinlens.planning.prediction.band import LEVEL
@@ -39,10 +40,13 @@ def serving_ranking(
     known: Calibrated,
     catalogue: Catalogue,
     own: Own | None = None,
+    paid: Paid = RENTED,
 ) -> Ranking:
     """Every device and precision: ranked, or rejected with the constraint that fails. Each model is searched alone."""
-    alone = [ranking_of(_Inference(each, own=own), site, devices, known, catalogue) for each in wanted.models]
-    return together([each.subject.name for each in wanted.models], alone, site)
+    lenses = [_Inference(each, own=own, paid=paid) for each in wanted.models]
+    alone = [ranking_of(each, site, devices, known, catalogue, shared=len(lenses) > 1) for each in lenses]
+    sold = Sold({each.name: each for each in devices}, paid, catalogue, lenses[0].reach(known))
+    return together([each.subject.name for each in wanted.models], alone, site, sold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,10 @@ class _Inference:
     wanted: ServingWanted
     name: Literal["inference"] = "inference"
     own: Own | None = None
+    paid: Paid = RENTED
+
+    def reach(self, known: Calibrated) -> Reach:
+        return reach_in("tpot", known, self.wanted.engine, self.wanted.subject.name)
 
     def pairs(self, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs:
         wanted = self.wanted
@@ -87,7 +95,7 @@ class _Inference:
     def candidate(self, search: Search, row: int, gains: Mapping[str, float]) -> Candidate:
         wanted, grid, ways = self.wanted, search.grid, search.ways
         pair, way = int(grid.pair[row]), int(grid.way[row])
-        device, count = search.pairs.devices[pair], int(grid.devices[row])
+        device, count = search.pairs.devices[pair], search.bought(row)
         served = Served(**{each.name: float(getattr(grid.served, each.name)[row]) for each in fields(Served)})
         seen = {"device": device.name, "engine": wanted.engine, "model": wanted.subject.name}
         known = known_on(device.name, self.own, search.known)
@@ -118,8 +126,9 @@ class _Inference:
         }  # fmt: skip
         split = {name: int(getattr(ways, name)[way]) for name in ("tensor", "pipeline", "copies")}
         held = float(grid.needed[pair, way] / grid.room[pair])
-        return Candidate(device.name, search.pairs.precisions[pair], count, split, each, (tpot, ttft),
-                         limit_of(gains, "decode"), power_of(device, count), held, links=links)  # fmt: skip
+        return Candidate(device.name, search.pairs.precisions[pair], count, int(grid.devices[row]), split, each,
+                         (tpot, ttft), limit_of(gains, "decode"), offered(self, search, row, each), held,
+                         links=links)  # fmt: skip
 
     def _step(
         self, pairs: Pairs, pair: int, rates: Rates, layout: Layout, served: Served

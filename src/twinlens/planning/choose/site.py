@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from twinlens.planning.choose.smallest import sold
+from twinlens.planning.choose.smallest import whole
 from twinlens.planning.choose.wanted import Site
 from twinlens.planning.prediction.device_rates import is_rated
+from twinlens.planning.sold import bought, node_watts
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 
@@ -34,29 +36,30 @@ def forbidden(device: Device, site: Site, *, trains: bool) -> Finding | None:
         return rejection("no-training", form="desktop-system")
     if site.power_w is None:
         return None
-    if device.tdp_w is None:
+    least = float(node_watts(device, device.sold_in))
+    if not math.isfinite(least):
         return rejection("power-unknown", cap_w=site.power_w)
-    if device.tdp_w > site.power_w:
-        return rejection("power", needed_w=device.tdp_w, cap_w=site.power_w, devices=1)
+    if least > site.power_w:
+        return rejection("power", needed_w=least, cap_w=site.power_w, devices=device.sold_in)
     return None
 
 
 def allowed(devices: tuple[Device, ...], counts: Any, site: Site) -> Any:
-    """Pairs × ways: whether that many of each stay below the power that the site has."""
+    """Pairs × ways: whether the machines of that many of each stay below the power that the site has."""
     if site.power_w is None:
         return np.ones((len(devices), len(counts)), dtype=bool)
-    each = np.array([device.tdp_w or np.inf for device in devices])
-    return np.asarray(each[:, None] * counts[None, :] <= site.power_w)
+    return np.array([node_watts(each, bought(counts, each.sold_in)) <= site.power_w for each in devices])
 
 
 def too_little(needed: Any, counts: Any, room: float, device: Device, site: Site, allowed_ways: Any) -> Finding | None:
     """Why no layout of a pair fits: the least that a device would have to hold, or the power; None where one does."""
-    fits, whole = needed <= room, sold(counts)
-    if (fits & whole & allowed_ways).any():
+    fits, usual = needed <= room, whole(counts)
+    if (fits & usual & allowed_ways).any():
         return None
-    if (fits & whole).any() and device.tdp_w is not None:  # without watts no cap is checked
-        fewest = int(counts[fits & whole].min())
-        return rejection("power", needed_w=fewest * device.tdp_w, cap_w=site.power_w, devices=fewest)
+    if (fits & usual).any():
+        fewest = int(bought(counts[fits & usual].min(), device.sold_in))
+        watts = float(node_watts(device, fewest))
+        return rejection("power", needed_w=watts, cap_w=site.power_w, devices=fewest)
     if fits.any():
         return rejection("whole-nodes", devices=int(counts[fits].min()))
     best = int(np.argmin(needed))

@@ -10,15 +10,15 @@ from twinlens.planning.fit.training_answer import COUNTS
 
 
 def smallest(pair: Any, devices: Any, rate: Any, meets: Any) -> dict[int, int]:
-    """Row by pair: the fewest devices first, then the highest rate."""
+    """Row by pair: the fewest devices first, as they are sold, then the highest rate."""
     rows = np.nonzero(meets)[0]
     order = rows[np.lexsort((-rate[rows], devices[rows], pair[rows]))]
     _, first = np.unique(pair[order], return_index=True)
     return {int(pair[row]): int(row) for row in order[first]}
 
 
-def sold(devices: Any) -> Any:
-    """Counts that systems come in: 1, 2, 4 and 8 devices, then whole nodes of 8."""
+def whole(devices: Any) -> Any:
+    """Counts that layouts come in: 1, 2, 4 and 8 devices, then whole nodes of 8."""
     return np.isin(devices, COUNTS)
 
 

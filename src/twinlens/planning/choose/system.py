@@ -19,7 +19,7 @@ def system_finding(wanted: Wanted, serving: Ranking, training: Ranking) -> Findi
     does not fit beside them runs at the same time, at half speed, if memory holds both and the target is still kept.
     """
     serves = wanted.duty_h
-    trains = serves * wanted.training_share / (1.0 - wanted.training_share)
+    trains = wanted.trains_h
     own = serving.candidates[0], training.candidates[0]
     numbers = {
         "serves_h": serves, "trains_h": trains, "inference": own[0].device, "inference_devices": own[0].devices,
@@ -43,7 +43,7 @@ def system_finding(wanted: Wanted, serving: Ranking, training: Ranking) -> Findi
     numbers |= {"slow_h": slow_h, "slower_tpot_s": slower, "target_s": target}
     if slow_h > serves:
         return Finding("plan-system", "notes", "two-hours", numbers)
-    if one.memory_share * one.devices + other.memory_share * other.devices > devices:
+    if one.memory_share * one.used + other.memory_share * other.used > devices:
         return Finding("plan-system", "notes", "two-memory", numbers)
     if target is not None and slower > target:
         return Finding("plan-system", "notes", "two-latency", numbers)

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from twinlens.planning.choose.candidate import Candidate, Ranking, Rejected, limit_of, ranked
+from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, Rejected, limit_of, ranked
 from twinlens.planning.choose.nearness import missed
+from twinlens.planning.choose.offer import Paid, offer_of
 from twinlens.planning.choose.site import rejection
 from twinlens.planning.choose.wanted import Site
 from twinlens.planning.figure import Figure, Input
+from twinlens.planning.sold import bought
 from twinlens.record.finding import Finding
+from twinlens.spec.catalogue import Catalogue
+from twinlens.spec.device import Device
 
 
-def together(names: Sequence[str], alone: Sequence[Ranking], site: Site) -> Ranking:
-    """Of each device and precision the sum of the smallest systems; left out where one model has none, or all are
-    above the power or the number of devices that the site allows. The ranking of one model is returned as it is.
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """Devices by name, how they are paid, and how far apart two systems must be."""
+
+    devices: Mapping[str, Device]
+    paid: Paid
+    catalogue: Catalogue
+    reach: Reach
+
+
+def together(names: Sequence[str], alone: Sequence[Ranking], site: Site, sold: Sold) -> Ranking:
+    """Of each device and precision the sum of the smallest systems, in whole boards or racks; left out where one model
+    has none, or all are above the power or the number of devices that the site allows. The ranking of one model is
+    returned as it is.
     """
     if len(alone) == 1:
         return alone[0]
@@ -27,11 +42,11 @@ def together(names: Sequence[str], alone: Sequence[Ranking], site: Site) -> Rank
     for pair in (*does[0], *(each for each in fails[0] if each[1] != "any")):
         reasons = [_of(name, fail[pair]) for name, fail in zip(names, fails, strict=True) if pair in fail]
         if not reasons:
-            whole = _whole([replace(one[pair], model=name) for name, one in zip(names, does, strict=True)])
+            whole = _whole([replace(one[pair], model=name) for name, one in zip(names, does, strict=True)], sold)
             reasons = _too_many(whole, site)
             found += [] if reasons else [whole]
         left += [Rejected(*pair, _hardest(reasons))] if reasons else []
-    return Ranking(first.lens, ranked(found), (*barred, *left), sum(each.evaluated for each in alone))
+    return Ranking(first.lens, ranked(found, sold.reach), (*barred, *left), sum(each.evaluated for each in alone))
 
 
 def _of(name: str, reason: Finding) -> Finding:
@@ -47,27 +62,30 @@ def _hardest(reasons: Sequence[Finding]) -> Finding:
 def _too_many(whole: Candidate, site: Site) -> list[Finding]:
     if whole.power_w is not None and site.power_w is not None and whole.power_w > site.power_w:
         return [rejection("power", needed_w=whole.power_w, cap_w=site.power_w, devices=whole.devices)]
-    if whole.devices > site.most_devices:
-        return [rejection("together", devices=whole.devices, most=site.most_devices)]
+    if whole.used > site.most_devices:
+        return [rejection("together", devices=whole.used, most=site.most_devices)]
     return []
 
 
-def _whole(parts: Sequence[Candidate]) -> Candidate:
+def _whole(parts: Sequence[Candidate], sold: Sold) -> Candidate:
     """Layout and links are of the model on most devices, times of the slowest; gains are what every model has."""
-    devices, large = sum(each.devices for each in parts), max(parts, key=lambda each: each.devices)
+    used, large = sum(each.used for each in parts), max(parts, key=lambda each: each.used)
+    device = sold.devices[large.device]
+    devices = int(bought(used, device.sold_in))
     gains = {name: min(each.limit.gains[name] for each in parts) for name in large.limit.gains}
-    watts = [each.power_w for each in parts]
+    rate = _rate(parts, devices)
     return replace(
         large,
         model="",
         devices=devices,
-        rate=_rate(parts, devices),
+        used=used,
+        rate=rate,
         times=tuple(
             max(same, key=lambda each: each.number) for same in zip(*(each.times for each in parts), strict=True)
         ),
         limit=limit_of(gains, large.limit.of),
-        power_w=None if None in watts else sum(each for each in watts if each is not None),
-        memory_share=sum(each.memory_share * each.devices for each in parts) / devices,
+        offer=offer_of(device, devices, rate, sold.paid, sold.catalogue),
+        memory_share=sum(each.memory_share * each.used for each in parts) / used,
         parts=tuple(parts),
     )
 

@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from twinlens.planning.choose.candidate import Candidate, Ranking, limit_of
+from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, limit_of
 from twinlens.planning.choose.link import without_link
+from twinlens.planning.choose.offer import RENTED, Paid
 from twinlens.planning.choose.own import Own, known_on
 from twinlens.planning.choose.pairs import Pairs, Times, pairs_of, taken
-from twinlens.planning.choose.search import Search, power_of, ranking_of, rate_each
+from twinlens.planning.choose.search import Search, offered, ranking_of, rate_each, reach_in
 from twinlens.planning.choose.site import rejection
 from twinlens.planning.choose.smallest import least_of
 from twinlens.planning.choose.training_grid import TrainingGrid, TrainingWays, train, training_grid, training_ways
@@ -37,9 +38,10 @@ def training_ranking(
     known: Calibrated,
     catalogue: Catalogue,
     own: Own | None = None,
+    paid: Paid = RENTED,
 ) -> Ranking:
     """Every device and precision: ranked, or rejected with the constraint that fails."""
-    return ranking_of(_Training(wanted, own=own), site, devices, known, catalogue)
+    return ranking_of(_Training(wanted, own=own, paid=paid), site, devices, known, catalogue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,14 @@ class _Training:
     wanted: TrainingWanted
     name: Literal["training"] = "training"
     own: Own | None = None
+    paid: Paid = RENTED
+
+    @property
+    def metric(self) -> str:
+        return "training step of experts" if self.wanted.shape.experts else "training step"
+
+    def reach(self, known: Calibrated) -> Reach:
+        return reach_in(self.metric, known, self.wanted.engine, self.wanted.subject.name)
 
     def pairs(self, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs:
         wanted = self.wanted
@@ -82,12 +92,11 @@ class _Training:
     def candidate(self, search: Search, row: int, gains: Mapping[str, float]) -> Candidate:
         wanted, grid, ways = self.wanted, search.grid, search.ways
         pair, way = int(grid.pair[row]), int(grid.way[row])
-        device, count = search.pairs.devices[pair], int(grid.devices[row])
+        device, count = search.pairs.devices[pair], search.bought(row)
         parts = {each.name.removesuffix("_s"): float(getattr(grid.parts, each.name)[row])
                  for each in fields(grid.parts)}  # fmt: skip
-        metric = "training step of experts" if wanted.shape.experts else "training step"
         known = known_on(device.name, self.own, search.known)
-        band = known.band(metric, device=device.name, engine=wanted.engine, model=wanted.subject.name)
+        band = known.band(self.metric, device=device.name, engine=wanted.engine, model=wanted.subject.name)
         seconds = float(grid.seconds[row])
         step = total(
             "training-step", "s", [Figure(name, value, "s") for name, value in parts.items()],
@@ -101,8 +110,8 @@ class _Training:
         split = {name: int(getattr(ways, name)[way]) for name in ("data", "tensor", "pipeline", "expert", "zero")}
         split |= {"microbatch": int(ways.microbatch[way]), "recompute": int(ways.recompute[way])}
         held = float(grid.needed[pair, way] / grid.room[pair])
-        return Candidate(device.name, search.pairs.precisions[pair], count, split, each, (step,),
-                         limit_of(gains, "training step"), power_of(device, count), held,
+        return Candidate(device.name, search.pairs.precisions[pair], count, int(grid.devices[row]), split, each,
+                         (step,), limit_of(gains, "training step"), offered(self, search, row, each), held,
                          links=self._links(search, pair, way, parts, seconds))  # fmt: skip
 
     def _links(self, search: Search, pair: int, way: int, parts: Mapping[str, float], seconds: float) -> dict[str, Any]:

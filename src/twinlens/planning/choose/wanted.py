@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from twinlens.planning.choose.offer import Paid
 from twinlens.planning.fit.training import Method
 from twinlens.planning.subject import Subject
 from twinlens.spec.model.shape import DecoderShape
@@ -76,7 +77,7 @@ class Site:
 
     needs: frozenset[Need] = frozenset()
     power_w: float | None = None
-    most_devices: int = 64
+    most_devices: int = 72
 
     def to_json(self) -> dict[str, Any]:
         return {"needs": sorted(self.needs), "power_w": self.power_w, "most_devices": self.most_devices}
@@ -94,6 +95,16 @@ class Wanted:
     training_share: float
     site: Site
     duty_h: float = DAY_H
+
+    @property
+    def trains_h(self) -> float:
+        """Hours a day that training takes, by its share of the work."""
+        return self.duty_h if self.serving is None else self.duty_h * self.training_share / (1 - self.training_share)
+
+    def paid(self, lens: Literal["inference", "training"]) -> Paid:
+        """Bought where the site has its own floor, and then paid in idle hours too."""
+        hours = self.duty_h if lens == "inference" else min(self.trains_h, DAY_H)
+        return Paid("buy" if "on-premise" in self.site.needs else "rent", hours / DAY_H)
 
     def to_json(self) -> Mapping[str, Any]:
         return {

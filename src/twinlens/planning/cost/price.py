@@ -23,6 +23,10 @@ class Priced:
     uncertain: bool = False
     typical: Decimal | None = None
     notes: tuple[Finding, ...] = ()
+    tier: str = ""
+    """Of a quote of the catalogue: "purchase", "on-demand", "reserved", or "cloud" where nobody said which."""
+    when: str = ""
+    """Of the newest quote; "" where none has a date."""
 
     @property
     def currency(self) -> str:

@@ -64,7 +64,8 @@ def _price(way: str, quotes: Sequence[Price]) -> Priced:
     }  # fmt: skip
     subject = "like-undated" if newest.date is None else "like-unverified" if uncertain else "like-quotes"
     source = f"{newest.date or 'no date'}: " + "; ".join(each.source for each in reversed(quotes))
-    return Priced(way, money, source, uncertain, typical, (Finding("plan-assumed", "notes", subject, numbers),))
+    note = Finding("plan-assumed", "notes", subject, numbers)
+    return Priced(way, money, source, uncertain, typical, (note,), str(numbers["tier"]), newest.date or "")
 
 
 def _day(date: str) -> datetime.date:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from twinlens.planning.choose.answer import Choice
 from twinlens.planning.choose.candidate import Candidate, Ranking
+from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.chart.plan_bars import plan_bars
 from twinlens.reporting.display import clean
 from twinlens.reporting.html.plan_page import PlanPage, PlanTable
-from twinlens.reporting.screen.plan_choose import asked_words, cells, doubled, doubtful, models, sold_words
+from twinlens.reporting.screen.plan_choose import asked_words, cells, doubled, doubtful, models
+from twinlens.reporting.screen.plan_offer import priced_words, sold_words
 from twinlens.reporting.wording.finding import clause_of
 
 _DRAWN = 12
@@ -26,13 +28,14 @@ def choose_page(answer: Choice, notes: Sequence[Finding] = ()) -> PlanPage:
         "choose",
         asked_words(answer),
         tuple(_sentence(clause_of(each)) for each in (answer.branch, answer.system) if each is not None),
-        tuple(figure for each in first for figure in (each.rate, *each.times)),
+        tuple(figure for each in first for figure in _figures(each)),
         tuple(each for each in charts if each is not None),
         tuple(tables),
         (
             *(f"models, {each}" for each in models(answer)),
             *(f"unverified, {each}" for each in doubtful(notes)),
             *(f"sold, {each}" for each in sold_words(answer)),
+            *(f"price, {each}" for each in priced_words(answer)),
             f"twice as much of one resource: {'; '.join(doubled(answer))}",
             *(f"fast link, {clause_of(each)}" for each in answer.links),
             *(f"data-centre card, {clause_of(each)}" for each in answer.cards),
@@ -40,6 +43,13 @@ def choose_page(answer: Choice, notes: Sequence[Finding] = ()) -> PlanPage:
         ),
         tuple(notes),
     )
+
+
+def _figures(each: Candidate) -> Iterator[Figure]:
+    yield from (each.rate, *each.times)
+    if each.offer.power is not None:
+        yield each.offer.power
+    yield each.offer.million
 
 
 def _sentence(clause: str) -> str:
@@ -54,7 +64,10 @@ def _bars(ranking: Ranking) -> Chart | None:
         f"{tied} of {len(ranking.candidates)} tie for the first place" if tied > 1 else f"{_name(shown[0])} is first"
     )
     title = f"{ranking.lens.capitalize()}: {first}."
-    caption = "Tokens/s of one device in the smallest system that keeps the targets. Line: 90 % band; overlaps tie."
+    caption = (
+        "Tokens/s of one device that is paid for, in the smallest system that is sold and keeps the targets. "
+        "Line: 90 % band of each alone; ranks are of comparisons, which are narrower."
+    )
     return plan_bars(ranking.lens, bars, "tokens/s of one device", title, caption)
 
 
@@ -64,7 +77,7 @@ def _name(each: Candidate) -> str:
 
 def _tables(ranking: Ranking) -> tuple[PlanTable, ...]:
     time = "time per token" if ranking.lens == "inference" else "step"
-    heads = ("system", "format", "tokens/s each", "rank", time, "2 × of …")
+    heads = ("system", "format", "tokens/s each", "rank", time, "power", "per million tokens", "2 × of …")
     rows = tuple(tuple(cells(each, ranking.lens)) for each in ranking.candidates)
     found: tuple[PlanTable, ...] = (
         PlanTable(f"{ranking.lens.capitalize()}: the smallest system of each device and format.", heads, rows),

@@ -14,7 +14,8 @@ from twinlens.planning.choose.candidate import Candidate, Ranking
 from twinlens.planning.choose.wanted import ServingWanted
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.text.fitted import Fitted, FittedTable
+from twinlens.reporting.screen.plan_offer import million_words, priced_words, sold_words
+from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.finding import clause_of
@@ -23,33 +24,44 @@ from twinlens.units import digits
 
 _FIRST = 3
 _BESIDE = 2
-_UNITS = {8: "boards", 72: "racks"}
-"""How modules are sold, by the devices that their link joins."""
 """More models than these are counted on the first screen, and named with --all."""
+_LEAST = ("cluster", "doubled", "sold", "link")
+"""Rows that a screen of 24 lines does without, the first of them first."""
 _TIMES = {"inference": ("tpot", "per token"), "training": ("training-step", "step")}
 
 
 def choose_screen(answer: Choice, notes: Sequence[Finding] = (), *, full: bool = False) -> RenderableType:
     """24 lines of 80 columns; `full`: every candidate, every reason, every assumption."""
-    return Fitted(lambda width: Stack(*_lines(answer, notes, full, width)))
+    if full:
+        return Fitted(lambda width: Stack(*_lines(answer, notes, full, width, ())))
+    leaves = [_LEAST[:many] for many in range(len(_LEAST) + 1)]
+    return Fitted(lambda width: shortest((Stack(*_lines(answer, notes, full, width, each)) for each in leaves), width))
 
 
-def _lines(answer: Choice, notes: Sequence[Finding], full: bool, width: int) -> Iterator[RenderableType]:
+def _lines(
+    answer: Choice, notes: Sequence[Finding], full: bool, width: int, without: Sequence[str]
+) -> Iterator[RenderableType]:
+    """`without`: rows that are left to --all."""
     yield hanging("", f"{asked_words(answer, full=full)}.", "bold")
     for ranking in answer.rankings:
         yield _fitting(_table(ranking, full), width).table()
     yield from _row("tied     ", [_tied(answer.rankings)])
+    yield from _row("price    ", priced_words(answer, None if full else _FIRST))
+    if "sold" not in without:
+        yield from _row("sold     ", sold_words(answer, None if full else _FIRST))
     yield from _row("models   ", models(answer, full=full))
-    if full or not answer.rankings[0].candidates[0].parts:
+    if "doubled" not in without and (full or not answer.rankings[0].candidates[0].parts):
         yield from _row("doubled  ", doubled(answer))
     yield from _row("branch   ", _clauses(answer.branch))
     yield from _row("systems  ", _clauses(answer.system))
     links = answer.links if full else [each for each in answer.links if each.subject != "alone"] or answer.links[:1]
-    yield from _row("link     ", [clause_of(each) for each in (links if full else links[-1:])])
+    if "link" not in without:
+        yield from _row("link     ", [clause_of(each) for each in (links if full else links[-1:])])
     if full:
         yield from _row("cards    ", [clause_of(each) for each in answer.cards])
     cluster = answer.cluster if full else answer.cluster[-1:]
-    yield from _row("cluster  ", [*(clause_of(each) for each in cluster), *sold_words(answer)])
+    if "cluster" not in without:
+        yield from _row("cluster  ", [clause_of(each) for each in cluster])
     if full:
         for ranking in answer.rankings:
             yield hanging("", f"Not for {ranking.lens}:", "bold")
@@ -66,18 +78,6 @@ def _lines(answer: Choice, notes: Sequence[Finding], full: bool, width: int) -> 
 def doubtful(notes: Sequence[Finding]) -> list[str]:
     """What of the first devices stands in the catalogue without a datasheet."""
     return [clause_of(each) for each in notes if each.subject == "device-unverified"]
-
-
-def sold_words(answer: Choice) -> list[str]:
-    """Of the first of each lens the boards or racks that must be bought, where it uses a part of one."""
-    told = {}
-    for ranking in answer.rankings:
-        best = ranking.candidates[0]
-        unit = int(best.links.get("domain", 1))
-        if unit in _UNITS and best.devices % unit:
-            whole = -(-best.devices // unit) * unit
-            told[best.device] = f"{best.device} sold in {_UNITS[unit]} of {unit}, {best.devices} of {whole} used"
-    return list(told.values())
 
 
 def _row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
@@ -132,8 +132,8 @@ def _table(ranking: Ranking, full: bool) -> FittedTable:
     head = _TIMES[ranking.lens][1]
     shown = ranking.candidates if full else ranking.candidates[:_FIRST]
     rows = tuple(tuple(Text(cell) for cell in cells(each, ranking.lens)) for each in shown)
-    heads = (ranking.lens.capitalize(), "", "tokens/s each", "rank", head, "2 × of …")
-    return FittedTable(heads, ("left", "left", "right", "right", "right", "left"), rows, gap=1)
+    heads = (ranking.lens.capitalize(), "", "tokens/s each", "rank", head, "power", "per M", "2 × of …")
+    return FittedTable(heads, ("left", "left", *["right"] * 5, "left"), rows, gap=1)
 
 
 def cells(each: Candidate, lens: str) -> Iterator[str]:
@@ -146,6 +146,8 @@ def cells(each: Candidate, lens: str) -> Iterator[str]:
     yield f"{low}" if low == high else f"{low}–{high}"
     time = each.time(_TIMES[lens][0])
     yield "" if time is None or time.value is None else amount(float(time.value), "s")
+    yield "not stated" if each.power_w is None else amount(each.power_w, "w")
+    yield million_words(each)
     yield _twice(each)
 
 
@@ -163,7 +165,7 @@ def _short(value: object, significant: int = 2) -> str:
 
 def _fitting(table: FittedTable, width: int) -> FittedTable:
     """Without what twice a resource gives, and then without the format, where a device has a long name."""
-    for place in (5, 1):
+    for place in (7, 1):
         table = table.without(place) if table.width > width else table
     return table
 
@@ -175,7 +177,7 @@ def _tied(rankings: Sequence[Ranking]) -> str:
         first = sum(each.rank[0] == 1 for each in ranking.candidates)
         if first > 1:
             told.append(f"{ranking.lens} {first} of {len(ranking.candidates)}")
-    return f"{', '.join(told)} with the first (90 % bands)" if told else ""
+    return f"{', '.join(told)} with the first (95 % comparisons)" if told else ""
 
 
 def doubled(answer: Choice) -> list[str]:

@@ -163,6 +163,8 @@ def _unknown(finding: Finding) -> str:
         "device-rate": "no rate of the device is known in 16 bits or fp32",
         "prediction": "its format or device is not predicted",
         "price": "no price is known: say --price",
+        "rent": "no rent is quoted",
+        "buy": "no purchase price is quoted",
         "speed": "not even one user gets that",
     }[needs]
     return f"{NAMES.get(finding.subject, finding.subject)} of {clean(model, 60)}: {lacks}"

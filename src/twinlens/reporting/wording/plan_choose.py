@@ -19,6 +19,7 @@ CHOSEN = {
     "prefill": "prefill", "interference": "prefills of others", "step": "decode step", "training-step": "training step",
     "experts": "experts", "attention": "attention", "collectives": "collectives", "overhead": "overhead",
     "products": "products", "elementwise": "elementwise", "tensor": "tensor parallel, exposed", "bubble": "bubble",
+    "node-power": "power of the machines", "million-each": "hardware for a million tokens",
     "expert": "expert parallel, exposed", "data": "data parallel, exposed", "answer-tokens": "answers of the system",
 }  # fmt: skip
 """Figures of a choice, as tables call them."""
@@ -29,6 +30,8 @@ ASSUMED = {
     "answer": "{taken} tokens of the context are answered",
     "engine": "{lens} as {taken} does it",
     "batch": "a step of {taken} sequences of {length:,} tokens",
+    "host-card": "the machine around {device} draws {taken} times its cards and {watts} W for each {cards}",
+    "host-factor": "the machine around {device} draws {taken} times its devices",
     "compliance": "{rule} means {taken}; ask your auditor whether a cloud with that attestation would do",
 }
 _BRANCHES = {
