@@ -87,7 +87,7 @@ def test_latencies_are_the_sum_of_their_parts_and_throughput_follows_from_them()
 
 def test_it_is_said_how_far_calibration_is() -> None:
     codes = {each.code for each in served(users=32).remarks}
-    assert codes == {"plan-band", "plan-tail", "plan-within"}
+    assert codes == {"plan-band", "plan-tail", "plan-not-considered", "plan-within"}
     far = {each.code: each for each in served(users=32, engine="mine", prompt="64K").remarks}
     assert far["plan-unseen"].numbers == {"engine": "mine"}
     assert far["plan-beyond"].numbers["times"] == pytest.approx(2.0)
@@ -217,7 +217,7 @@ def test_like_takes_model_lengths_engine_and_load_from_the_run() -> None:
         ({"spare": "-1"}, "is no count of copies"),
         ({"precision": "fp7"}, "unknown weight format 'fp7'"),
         ({"tensor": 3}, "do not divide by a tensor degree of 3"),
-        ({"tensor": 2, "devices": 3}, "--devices 3 does not divide by a tensor degree of 2"),
+        ({"tensor": 2, "devices": 3}, "--devices 3 does not divide by --tensor 2"),
         ({"tokens": "1B"}, "--tokens is no option of serving"),
         ({"train": "full", "users": 3}, "--users is no option of training"),
         ({"train": "full", "within": "1h"}, "give --tokens"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,8 +118,8 @@ def test_what_is_chosen_fits(model: str) -> None:
         split = each.split
         stages, copies = split["pipeline"], split["copies"]
         fit = tl.plan.fit(
-            model, device=each.device, devices=split["tensor"] * stages, pipeline=stages, context="8K",
-            users=-(-32 // copies), precision=each.precision,
+            model, device=each.device, devices=split["tensor"] * stages * split["groups"], pipeline=stages,
+            groups=split["groups"], context="8K", users=-(-32 // copies), precision=each.precision,
         )  # fmt: skip
         assert fit.fits is True
         assert fit.answer.asked is not None
@@ -136,6 +137,9 @@ def test_every_pair_of_the_catalogue_has_one_answer_for_memory() -> None:
         question = ServingQuestion(model, MODELS[model], device, spoken(plan.weight_format), context - 256, 256, 1.0,
                                    tensor=degree, engine="vllm", subject=subjects[model])  # fmt: skip
         assert placed(plan, device, degree).fits == (room(question) >= users), (model, name, precision, users)
+        if (experts := MODELS[model].experts) and degree <= experts.count and degree > 1:
+            shared, apart = replace(plan, groups=degree), replace(question, tensor=1, data=degree)
+            assert placed(shared, device, 1).fits == (room(apart) >= users), (model, name, precision, users)
     for model, name, method, many in TRAINED:
         steps, _ = steps_of(method, subjects[model], devices[name], many, None, None, None, {})
         taught, ways = training_of(subjects[model], method, None, {})

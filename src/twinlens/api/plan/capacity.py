@@ -35,7 +35,7 @@ _TARGET = Target(2.0, 0.1)
 """Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
 _SHORT = 8192.0
 """Tokens of a prompt up to which 2 s are enough; longer ones have as much again for each as many."""
-OF_SERVING = ("users", "rate", "prompt", "answer", "kv", "ttft", "tpot", "of", "peak", "spare", "like")
+OF_SERVING = ("users", "rate", "prompt", "answer", "kv", "groups", "ttft", "tpot", "of", "peak", "spare", "like")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,9 @@ def capacity(
 ) -> CapacityResult:
     """How much `device` serves, or how long training takes: `capacity("8B", device="H100", users=32, prompt="2K")`.
 
-    Options of serving: users or rate, prompt, answer, kv (format of the cache), ttft, tpot, of (what keeps them: p99 or
-    mean), peak, spare, like (measured runs). Of training (`train` is full or lora): pipeline, expert, batch,
+    Options of serving: users or rate, prompt, answer, kv (format of the cache), groups (of attention that share the
+    experts), ttft, tpot, of (what keeps them: p99 or mean), peak, spare, like (measured runs).
+    Of training (`train` is full or lora): pipeline, expert, batch,
     microbatch, context, recompute, tokens, within, effective. `known`: a file of `plan calibrate`. Raises BadInput for
     unknown names, and (TL231) for values that cannot be.
     """
@@ -108,7 +109,7 @@ def capacity(
     refuse_processor(question.device, used)
     target = _target(question, given, notes)
     users = question.users
-    question, copies = placed(question, devices, tensor, used, target, notes)
+    question, copies = placed(question, devices, tensor, given.get("groups"), used, target, notes)
     plan = ServingPlan(question, copies, target, _headroom(given, notes), used, users)
     return CapacityResult(serving_capacity(plan), tuple(notes), like.rows if like else ())
 

@@ -25,6 +25,7 @@ from twinlens.planning.check.stack import Stack, rulings
 from twinlens.planning.figure import Figure, Input
 from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving
+from twinlens.planning.fit.serving_answer import divided
 from twinlens.planning.fit.serving_answer import placed as served_on
 from twinlens.planning.fit.training import FROZEN, Training
 from twinlens.planning.fit.training_answer import Ways
@@ -96,7 +97,7 @@ def check(
     share = mfu_of(mfu)
     rules, rates = read_compatibility(Path(table).expanduser()) if table else ((), ())
     joins = whole.link(link) if link else whole.link_among(on, many)
-    plan = _plan(subject, train, users, context, precision, given)
+    plan, tensor = _plan(subject, train, users, context, precision, given), many
     _deadline_is_of_training(plan, tokens, deadline)
     kept = plan.weight_format if isinstance(plan, Serving) else FROZEN.get(plan.method, "bf16")
     named = one_of("runtime", runtime, RUNTIMES) if runtime else None
@@ -110,12 +111,13 @@ def check(
     ran = above_zero("hours", hours, 1e7) if hours is not None else _hours(time)
     if isinstance(plan, Serving):
         plan = replace(plan, runtime=runtime_of(named or "vllm"))
-    memory = trained_on(plan, on, many, Ways()) if isinstance(plan, Training) else served_on(plan, on, many)
+        plan, tensor = divided(plan, many, on)
+    memory = trained_on(plan, on, many, Ways()) if isinstance(plan, Training) else served_on(plan, on, tensor)
     answer = Check(
         plan, stack, many, rulings(stack, (*rules, *shipped_rules())), memory,
         power_figures(on, many, _supply(given), ran), joined(plan, on, many, joins, share),
         exposure(on.name, many, ran, (*rates, *shipped_rates())), time,
-        _speed(plan, on, many, named, given) if isinstance(plan, Serving) else (),
+        _speed(plan, on, tensor, named, given) if isinstance(plan, Serving) else (),
     )  # fmt: skip
     return CheckResult(answer, notes)
 
@@ -191,7 +193,7 @@ def _supply(given: Mapping[str, object]) -> Supply:
 
 
 def _speed(
-    plan: Serving, device: Device, devices: int, runtime: str | None, given: Mapping[str, object]
+    plan: Serving, device: Device, tensor: int, runtime: str | None, given: Mapping[str, object]
 ) -> tuple[Figure, ...]:
     """Users at the two paces. A context of T tokens is a prompt of T less the answer."""
     fast = above_zero("fast", given.get("fast", 30), 1e5)
@@ -205,7 +207,7 @@ def _speed(
         return ()
     kept = spoken(plan.weight_format)
     question = ServingQuestion(
-        plan.subject.name, plan.subject.shape, device, kept, plan.context - answer, answer, users=1.0, tensor=devices,
-        engine=runtime or "vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,
+        plan.subject.name, plan.subject.shape, device, kept, plan.context - answer, answer, users=1.0, tensor=tensor,
+        data=plan.groups, engine=runtime or "vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,
     )  # fmt: skip
     return tuple(users_at(question, speed, f"users-{name}") for name, speed in (("fast", fast), ("slow", slow)))

@@ -1,7 +1,8 @@
-"""Devices divided into copies of a model: the tensor degree that was asked for, or the one that keeps the target."""
+"""Devices divided into copies of a model: in the layout that was asked for, or in the one that keeps the target."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from twinlens.api.plan.number import UNREADABLE, count_of
@@ -9,68 +10,77 @@ from twinlens.errors import BadInput
 from twinlens.planning.capacity.limit import answer_at, is_rate
 from twinlens.planning.capacity.target import Target
 from twinlens.planning.figure import assumed
+from twinlens.planning.fit.degree import copy_layouts, may_group
+from twinlens.planning.fit.serving_answer import check_groups
 from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.planning.prediction.room import plan_of, room
 from twinlens.planning.prediction.shipped import Calibrated
 from twinlens.record.finding import Finding
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64, 72)
+Copy = tuple[int, int]
+"""Tensor degree and groups of one copy."""
 
 
 def placed(
-    whole: ServingQuestion, devices: object, tensor: object, known: Calibrated, target: Target, notes: list[Finding]
-) -> tuple[ServingQuestion, int]:
+    whole: ServingQuestion, devices: object, tensor: object, groups: object, known: Calibrated, target: Target,
+    notes: list[Finding],
+) -> tuple[ServingQuestion, int]:  # fmt: skip
     """One copy with its share of the load, and how many copies there are.
 
-    Without a degree, the smallest that keeps the target at this load, or that comes nearest to it; without a number of
-    devices, the smallest with room for one sequence. Raises BadInput where none has, and (TL231) where a degree does
-    not divide the devices.
+    Without a layout, the smallest that keeps the target at this load, or that comes nearest to it: a tensor group, or
+    groups that share the experts. Without a number of devices, the smallest with room for one sequence. Raises BadInput
+    where none has, and (TL231) where a layout does not divide the devices.
     """
     many = None if devices is None else count_of("devices", devices)
-    if tensor is not None:
-        degree = count_of("tensor", tensor)
+    asked = {name: count_of(name, word) for name, word in (("tensor", tensor), ("groups", groups)) if word is not None}
+    if asked:
+        copy = asked.get("tensor", 1), asked.get("groups", 1)
     else:
         roomy = with_room(whole, many or max(8, whole.device.domain), known)
-        legal = [each for each in roomy if many and many % each == 0] or roomy[:1]
-        degree = _best(whole, many or legal[0], legal, known, target)
-        notes += [assumed("capacity-tensor", degree)] if degree > 1 else []
-    many = many or degree
-    if many % degree:
-        raise BadInput(f"--devices {many} does not divide by a tensor degree of {degree}", code=UNREADABLE)
-    return share_of(whole, many, degree), many // degree
+        legal = [each for each in roomy if many and many % math.prod(each) == 0] or roomy[:1]
+        copy = _best(whole, many or math.prod(legal[0]), legal, known, target)
+        notes += [assumed("capacity-groups", copy[1], tensor=copy[0])] if copy[1] > 1 else []
+        notes += [assumed("capacity-tensor", copy[0])] if copy[1] == 1 < copy[0] else []
+    each, many = math.prod(copy), many or math.prod(copy)
+    if many % each:
+        named = " × ".join(f"--{name} {degree}" for name, degree in asked.items())
+        raise BadInput(f"--devices {many} does not divide by {named}", code=UNREADABLE)
+    check_groups(plan_of(share_of(whole, many, copy)), copy[0])
+    return share_of(whole, many, copy), many // each
 
 
-def share_of(whole: ServingQuestion, many: int, degree: int) -> ServingQuestion:
+def share_of(whole: ServingQuestion, many: int, copy: Copy) -> ServingQuestion:
     """One of the copies with its share of the load."""
-    copies = many // degree
+    copies = many // math.prod(copy)
     users = None if whole.users is None else max(whole.users / copies, 1.0)
     rate = None if whole.requests_per_s is None else whole.requests_per_s / copies
-    return replace(whole, tensor=degree, users=users, requests_per_s=rate)
+    return replace(whole, tensor=copy[0], data=copy[1], users=users, requests_per_s=rate)
 
 
-def with_room(whole: ServingQuestion, most: int, known: Calibrated) -> list[int]:
-    """Legal tensor degrees with room for one sequence, up to `most`. Raises BadInput where none has it."""
-    legal = [degree for degree in _DEGREES if degree <= most and whole.shape.heads % degree == 0]
-    roomy = [degree for degree in legal if _has_room(replace(whole, tensor=degree), known)]
+def with_room(whole: ServingQuestion, most: int, known: Calibrated) -> list[Copy]:
+    """Legal layouts of a copy with room for one sequence, on up to `most` devices, the smallest first.
+
+    Raises BadInput where none has it.
+    """
+    legal = [(degree, 1) for degree in _DEGREES if degree <= most and whole.shape.heads % degree == 0]
+    largest = replace(whole, tensor=legal[-1][0])
+    if may_group(whole.device) and plan_of(whole).runtime.shares_experts:
+        legal += copy_layouts(whole.shape, most)
+    legal.sort(key=lambda copy: (math.prod(copy), copy[1]))
+    roomy = [copy for copy in legal if room(replace(whole, tensor=copy[0], data=copy[1])) >= 1]
     if not roomy:
-        serving_answer(replace(whole, tensor=legal[-1], users=1.0, requests_per_s=None), known)
-    return roomy or [1]
+        serving_answer(replace(largest, users=1.0, requests_per_s=None), known)
+    return roomy or [(1, 1)]
 
 
-def _has_room(question: ServingQuestion, known: Calibrated) -> bool:
-    try:
-        serving_answer(replace(question, users=1.0, requests_per_s=None), known)
-    except BadInput:
-        return False
-    return True
-
-
-def _best(whole: ServingQuestion, many: int, legal: list[int], known: Calibrated, target: Target) -> int:
-    """The first degree that keeps the target, else the one whose times are nearest to it."""
+def _best(whole: ServingQuestion, many: int, legal: list[Copy], known: Calibrated, target: Target) -> Copy:
+    """The first layout that keeps the target, else the one whose times are nearest to it."""
     if len(legal) == 1:
         return legal[0]
-    times = {degree: _times_over(share_of(whole, many, degree), known, target) for degree in legal}
-    return min(legal, key=lambda degree: (max(times[degree], 1.0), degree))
+    times = {copy: _times_over(share_of(whole, many, copy), known, target) for copy in legal}
+    return min(legal, key=lambda copy: (max(times[copy], 1.0), math.prod(copy), copy[1]))
 
 
 def _times_over(copy: ServingQuestion, known: Calibrated, target: Target) -> float:

@@ -16,7 +16,7 @@ from twinlens.errors import BadInput
 from twinlens.planning.fit.answer import Fit
 from twinlens.planning.fit.runtime import RUNTIMES
 from twinlens.planning.fit.serving import Serving
-from twinlens.planning.fit.serving_answer import serving_answer
+from twinlens.planning.fit.serving_answer import divided, serving_answer
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, training_answer, usual_zero
 from twinlens.planning.subject import Subject
@@ -71,7 +71,8 @@ def fit(
 
     `beside`: other models that are served on the same devices, "qwen3-8b,8B:32:4K", each to as many users of as
     many tokens unless its own follow. `like`: a run,
-    whose memory by part goes before the arithmetic. Options of serving: runtime, max_sequences, pipeline. Of training
+    whose memory by part goes before the arithmetic. Options of serving: runtime, max_sequences, pipeline, groups (of
+    attention that share experts). Of training
     (`train` is full, lora or qlora): optimizer, layout, batch, recompute, loss, rank, zero, tensor, pipeline, expert.
     Raises BadInput for unknown names (TL201, TL203, TL204), and for values that cannot be or belong to the other lens
     (TL231).
@@ -97,9 +98,14 @@ def fit(
     serving = _as_served(serving, seen, users, context, precision)
     others = beside_of(beside, users, context, whole)
     serving = replace(serving, beside=tuple(serving_of(*each, precision, kv, options) for each in others))
-    if many % serving.pipeline and devices is not None:
-        raise BadInput(f"--devices {many} is no multiple of --pipeline {serving.pipeline}", code=UNREADABLE)
-    return FitResult(serving_answer(serving, asked, max(1, many // serving.pipeline), whole.devices), notes)
+    if devices is None:
+        many = serving.pipeline * serving.groups
+    if many % (serving.pipeline * serving.groups):
+        said = (("pipeline", serving.pipeline), ("groups", serving.groups))
+        named = " × ".join(f"--{name} {degree}" for name, degree in said if degree > 1)
+        raise BadInput(f"--devices {many} is no multiple of {named}", code=UNREADABLE)
+    serving, tensor = divided(serving, many, asked)
+    return FitResult(serving_answer(serving, asked, tensor, whole.devices), notes)
 
 
 def _as_measured(plan: Training, seen: LikeMemory | None, given: bool, options: Mapping[str, object]) -> Training:
@@ -152,6 +158,7 @@ def serving_of(
         RUNTIMES[one_of("runtime", given.get("runtime", "vllm"), RUNTIMES)],
         None if most is None else count_of("max-sequences", most),
         count_of("pipeline", given.get("pipeline", 1)),
+        count_of("groups", given.get("groups", 1)),
     )
 
 
@@ -176,7 +183,7 @@ def training_of(subject: Subject, train: str, context: object, options: Mapping[
 
 
 _COUNTS = {"batch": 1, "rank": 16, "tensor": 1, "pipeline": 1, "expert": 1}
-OF_SERVING = ("runtime", "max_sequences", "pipeline")
+OF_SERVING = ("runtime", "max_sequences", "pipeline", "groups")
 OF_TRAINING = ("optimizer", "layout", "recompute", "loss", "zero", *_COUNTS)
 
 

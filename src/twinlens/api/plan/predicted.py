@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +22,8 @@ from twinlens.units import SECONDS, show
 OF_PREDICTION = ("model", "precision", "tensor", "engine", "ttft", "tpot", "of")
 _LIGHT = 1e-3
 """Requests per second that leave a machine all but idle."""
-_SAID = ("capacity-headroom", "capacity-tensor", "capacity-prompt", "capacity-answer", "capacity-precision", "device",
-         "model")  # fmt: skip
+_SAID = ("capacity-headroom", "capacity-tensor", "capacity-groups", "capacity-prompt", "capacity-answer",
+         "capacity-precision", "device", "model")  # fmt: skip
 """Notes that `capacity-work` says all together, and those that are not of a plan of money."""
 
 
@@ -72,7 +73,8 @@ def predicted(
     lengths_said = [Figure(name, each, "tokens", source="asked" if options.get(key) is not None else "assumed")
                     for name, each, key in (("input-tokens", asked.prompt, "input_tokens"),
                                             ("output-tokens", asked.answer, "output_tokens"))]  # fmt: skip
-    ways = "" if asked.tensor * plan.copies == 1 else f" ({plan.copies} × tensor {asked.tensor})"
+    groups = f" × {asked.data} groups" if asked.data > 1 else ""
+    ways = "" if asked.devices * plan.copies == 1 else f" ({plan.copies} × tensor {asked.tensor}{groups})"
     work = f"{asked.model} in {asked.precision}{ways}"
     taken = assumed("capacity-work", work, prompt=asked.prompt, answer=asked.answer)
     rate = replace(answer.most, name="throughput", source=source, assumptions=sure)
@@ -82,11 +84,11 @@ def predicted(
 def _best(plan: ServingPlan) -> ServingPlan:
     """The division of the devices into copies that serves most within the SLO."""
     many = plan.copies * plan.question.devices
-    whole = replace(plan.question, tensor=1)
+    whole = replace(plan.question, tensor=1, data=1)
     plans = [
-        replace(plan, question=share_of(whole, many, degree), copies=many // degree)
-        for degree in with_room(whole, many, plan.known)
-        if many % degree == 0
+        replace(plan, question=share_of(whole, many, copy), copies=many // math.prod(copy))
+        for copy in with_room(whole, many, plan.known)
+        if many % math.prod(copy) == 0
     ]
 
     def served(each: ServingPlan) -> tuple[float, float]:

@@ -15,6 +15,7 @@ Users = Annotated[str | None, typer.Option("--users", metavar="COUNT", help="Who
 Rate = Annotated[str | None, typer.Option("--rate", metavar="PER_S", help="Requests per second, at random.")]
 Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TOKENS", help="Of a request: 1024, 2K.")]
 Answer = Annotated[str | None, typer.Option("--answer", metavar="TOKENS", help="Of a request.")]
+Groups = Annotated[str | None, typer.Option("--groups", metavar="COUNT", help="Of attention, that share experts.")]
 Peak = Annotated[str | None, typer.Option("--peak", metavar="FACTOR", help="Peak of the load over it: 1.5.")]
 Spare = Annotated[str | None, typer.Option("--spare", metavar="COPIES", help="Copies that may fail at a time.")]
 Like = Annotated[str | None, typer.Option("--like", metavar="RUN", help="Your own served runs go before datasheets.")]
@@ -48,6 +49,7 @@ def capacity(
     precision: Precision = None,
     kv: Kv = None,
     tensor: Tensor = None,
+    groups: Groups = None,
     engine: Engine = None,
     like: Like = None,
     known: Known = None,

@@ -9,6 +9,8 @@ from twinlens.planning.prediction.band import FLOOR
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
 from twinlens.record.finding import Finding
 
+NOT_CONSIDERED = "disaggregation, prefix caching, speculative decoding"
+
 
 def remarks_of(
     answer: ServingAnswer | TrainingAnswer | None, question: ServingQuestion | TrainingQuestion
@@ -20,13 +22,18 @@ def remarks_of(
         bands = [_band("step", answer.step_s, "training")]
     else:
         bands = [_band("tpot", answer.tpot_s, "serving"), _band("ttft", answer.ttft_s, "serving"),
-                 Finding("plan-tail", "notes", question.model)]  # fmt: skip
+                 Finding("plan-tail", "notes", question.model), not_considered(question.model)]  # fmt: skip
     names: dict[str, Any] = {"device": question.device.name, "engine": question.engine, "model": question.model}
     unseen = {kind: names[kind] for kind in answer.unseen}
     seen = [Finding("plan-unseen", "warns", ",".join(unseen), unseen)] if unseen else []
     beyond = [Finding("plan-beyond", "warns", name, {"times": times}) for name, times in answer.distance.items()]
     near = [] if seen or beyond else [Finding("plan-within", "notes", question.model)]
     return (*bands, *near, *seen, *beyond)
+
+
+def not_considered(model: str) -> Finding:
+    """What a server can do that no prediction of serving here counts."""
+    return Finding("plan-not-considered", "notes", model, {"what": NOT_CONSIDERED})
 
 
 def _band(metric: str, said: Said, lens: str) -> Finding:

@@ -45,8 +45,8 @@ class ServingPlan:
         asked = self.question
         return {
             "lens": "inference", "model": asked.model, "device": asked.device.name, "precision": asked.precision,
-            "engine": asked.engine, "tensor": asked.tensor, "copies": self.copies, "load": self.load,
-            "load_unit": self.unit, "prompt": asked.prompt, "answer": asked.answer,
+            "engine": asked.engine, "tensor": asked.tensor, "groups": asked.data, "copies": self.copies,
+            "load": self.load, "load_unit": self.unit, "prompt": asked.prompt, "answer": asked.answer,
             "target": {"ttft_s": self.target.ttft_s, "tpot_s": self.target.tpot_s, "of": self.target.of},
             "headroom": {"peak": self.headroom.peak, "spare": self.headroom.spare},
         }  # fmt: skip

@@ -11,6 +11,7 @@ from twinlens.planning.fit.training import Training
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 from twinlens.spec.link import Link
+from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.parameter import parameters
 
 SHARE = 0.2
@@ -70,21 +71,39 @@ def _has(device: Device, link: Link | None) -> Figure:
 
 
 def _prefill(plan: Serving, devices: int, peak: float, mfu: Mfu) -> tuple[Figure, Figure]:
-    """Tensor parallel: two all-reduces of 16-bit activations in each layer, for each token of a prompt."""
+    """Tensor parallel: two all-reduces of 16-bit activations in each layer, for each token of a prompt.
+
+    Groups that share experts send each token to the devices of its experts, and get it back.
+    """
     shape = plan.subject.shape
     if shape is None:
         raise ValueError("without layers nothing is known of what devices send each other")
-    ring = 2 * (devices - 1) / devices
-    sent = Figure("sent", 2 * shape.layers * shape.hidden * 2 * ring, "bytes", "2 × {0} × {1} × 2 B × {2}", (
+    tensor = devices // plan.groups
+    ring = 2 * (tensor - 1) / tensor
+    reduced = Figure("sent", 2 * shape.layers * shape.hidden * 2 * ring, "bytes", "2 × {0} × {1} × 2 B × {2}", (
         Input("layers", shape.layers, "layers"), Input("hidden", shape.hidden, "wide"),
         Input("ring", ring, "1", "2 (n − 1) / n, a ring"),
     ))  # fmt: skip
+    sent = reduced if plan.groups == 1 else _exchanged(plan, shape, devices, reduced)
     flop = 2.0 * parameters(shape).matmul / devices
     work = Figure("work", flop / (peak * mfu.taken), "s", "{0} / ({1} × {2})", (
         Input("flop-each", flop, "FLOP", "2 × weights that a token passes / devices"), Input("peak", peak, "flop/s"),
         Input("mfu", mfu.taken, "share", mfu.source),
     ))  # fmt: skip
     return sent, work
+
+
+def _exchanged(plan: Serving, shape: DecoderShape, devices: int, reduced: Figure) -> Figure:
+    """Bytes of a device for each token of all groups: to and from its experts, and all-reduces inside its group."""
+    chosen = shape.experts.per_token if shape.experts else 0
+    away = 1 - 1 / plan.groups
+    experts = 2 * shape.expert_layers * chosen * shape.hidden * 2 * away / devices
+    own = reduced.number / plan.groups
+    return Figure("sent", experts + own, "bytes", "2 × {0} × {1} × {2} × 2 B × {3} / {4} + {5} / {6}", (
+        Input("expert-layers", shape.expert_layers, "layers"), Input("chosen", chosen, "experts of a token"),
+        Input("hidden", shape.hidden, "wide"), Input("away", away, "1", "on devices of other groups"),
+        Input("devices", devices, "devices"), reduced, Input("groups", plan.groups, "groups"),
+    ))  # fmt: skip
 
 
 def _training(plan: Training, devices: int, peak: float, mfu: Mfu) -> tuple[Figure, Figure]:

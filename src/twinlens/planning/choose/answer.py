@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from twinlens.planning.capacity.remark import not_considered
 from twinlens.planning.choose.branch import branch_finding
 from twinlens.planning.choose.candidate import Ranking
 from twinlens.planning.choose.consequence import card_findings, cluster_findings, link_findings
@@ -38,6 +39,11 @@ class Choice:
         return tuple(each for each in (self.inference, self.training) if each is not None)
 
     @property
+    def left_out(self) -> tuple[Finding, ...]:
+        """What no prediction of serving counts; () without serving."""
+        return () if self.wanted.serving is None else (not_considered(self.wanted.serving.subject.name),)
+
+    @property
     def impossible(self) -> Ranking | None:
         """The lens that no device can do as asked."""
         return next((each for each in self.rankings if not each.candidates), None)
@@ -58,6 +64,7 @@ class Choice:
             "links": [each.to_json() for each in self.links],
             "cards": [each.to_json() for each in self.cards],
             "cluster": [each.to_json() for each in self.cluster],
+            "left_out": [each.to_json() for each in self.left_out],
         }
 
 

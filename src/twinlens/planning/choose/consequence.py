@@ -66,5 +66,5 @@ def cluster_findings(rankings: tuple[Ranking, ...], catalogue: Catalogue) -> Ite
              "link_bytes_per_s": link.one_way_bytes_per_s if link else None, "power_w": best.power_w,
              "exposed_share": float(best.links["exposed_s"]) / step,
              "bubble_share": float(best.links.get("bubble_s", 0.0)) / step,
-             "pipeline": best.split.get("pipeline", 1)},
+             "pipeline": best.split.get("pipeline", 1), "groups": best.split.get("groups", 1)},
         )  # fmt: skip

@@ -100,7 +100,7 @@ class _Inference:
         seen = {"device": device.name, "engine": wanted.engine, "model": wanted.subject.name}
         known = known_on(device.name, self.own, search.known)
         band, late = known.band("tpot", **seen), known.band("ttft", **seen)
-        layout = layout_of(wanted.engine, float(ways.tensor[way]), float(ways.pipeline[way]))
+        layout = layout_of(wanted.engine, *(float(each[way]) for each in (ways.tensor, ways.pipeline, ways.groups)))
         rates = taken(search.pairs.rates, pair)
         step, parts = self._step(search.pairs, pair, rates, layout, served)
         more = Figure("interference", max(0.0, served.tpot_s - step.number), "s",
@@ -122,9 +122,9 @@ class _Inference:
         links = {
             "link": device.link, "step_s": step.number, "exposed_s": parts["collectives"],
             "without_step_s": slow.number, "without_exposed_s": slow_parts["collectives"],
-            "domain": device.domain, "model_devices": int(ways.tensor[way] * ways.pipeline[way]),
+            "domain": device.domain, "model_devices": int(ways.each[way]),
         }  # fmt: skip
-        split = {name: int(getattr(ways, name)[way]) for name in ("tensor", "pipeline", "copies")}
+        split = {name: int(getattr(ways, name)[way]) for name in ("tensor", "pipeline", "copies", "groups")}
         held = float(grid.needed[pair, way] / grid.room[pair])
         return Candidate(device.name, search.pairs.precisions[pair], count, int(grid.devices[row]), split, each,
                          (tpot, ttft), limit_of(gains, "decode"), offered(self, search, row, each), held,

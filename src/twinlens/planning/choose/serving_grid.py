@@ -10,7 +10,7 @@ import numpy as np
 
 from twinlens.planning.choose.pairs import Pairs, Times, multiplied, taken
 from twinlens.planning.choose.wanted import ServingWanted
-from twinlens.planning.fit.degree import pipeline_degrees, tensor_degrees
+from twinlens.planning.fit.degree import copy_layouts, may_group, pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import usable
 from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving, held, most_sequences
@@ -23,15 +23,21 @@ from twinlens.spec.model.shape import DecoderShape
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """Layouts: `copies` of a model, each on tensor · pipeline devices."""
+    """Layouts: `copies` of a model, each on tensor · pipeline · groups devices; groups share the experts."""
 
     tensor: Any
     pipeline: Any
     copies: Any
+    groups: Any
+
+    @property
+    def each(self) -> Any:
+        """Devices of a copy."""
+        return self.tensor * self.pipeline * self.groups
 
     @property
     def devices(self) -> Any:
-        return self.tensor * self.pipeline * self.copies
+        return self.each * self.copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +63,12 @@ class ServingGrid:
 
 def serving_ways(shape: DecoderShape, most: int) -> Ways:
     """Every legal layout of at most so many devices."""
-    rows = [
-        (tensor, pipeline, copies)
-        for tensor in tensor_degrees(shape, most)
-        for pipeline in pipeline_degrees(shape, most // tensor)
-        for copies in range(1, most // (tensor * pipeline) + 1)
-    ]
-    tensor, pipeline, copies = np.array(rows, dtype=np.float64).T
-    return Ways(tensor, pipeline, copies)
+    plain = [(tensor, pipeline, 1) for tensor in tensor_degrees(shape, most)
+             for pipeline in pipeline_degrees(shape, most // tensor)]  # fmt: skip
+    shared = [(tensor, 1, groups) for tensor, groups in copy_layouts(shape, most)]
+    rows = [(tensor, pipeline, copies, groups) for tensor, pipeline, groups in (*plain, *shared)
+            for copies in range(1, most // (tensor * pipeline * groups) + 1)]  # fmt: skip
+    return Ways(*np.array(rows, dtype=np.float64).T)
 
 
 def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, times: Times = Times()) -> ServingGrid:
@@ -73,7 +77,10 @@ def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, 
     users = np.ceil(wanted.users / ways.copies)
     needed = np.array(_needed(plans, pairs, ways, users))
     room = times.memory * _room(plans, pairs)
-    pair, way = np.nonzero(allowed & (needed <= room[:, None]))
+    grouping = [plan.runtime.shares_experts and may_group(each)
+                for plan, each in zip(plans, pairs.devices, strict=True)]  # fmt: skip
+    legal = np.array(grouping)[:, None] | (ways.groups == 1)
+    pair, way = np.nonzero(allowed & legal & (needed <= room[:, None]))
     served = serve(wanted, pairs, pair, ways, way, times)
     tokens = served.requests_per_s * wanted.answer * ways.copies[way]
     return ServingGrid(pair, way, ways.devices[way], served, tokens, needed, room)
@@ -81,7 +88,7 @@ def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, 
 
 def serve(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times = Times()) -> Served:
     """Latency of one copy in each row."""
-    layout = layout_of(wanted.engine, ways.tensor[way], ways.pipeline[way])
+    layout = layout_of(wanted.engine, ways.tensor[way], ways.pipeline[way], ways.groups[way])
     users = np.ceil(wanted.users / ways.copies[way])
     rates = multiplied(taken(pairs.rates, pair), times)
     fitted, most = pairs.constants(pair), _most(wanted, pairs, pair, ways, way, times)
@@ -107,7 +114,7 @@ def _needed(plans: Sequence[Serving], pairs: Pairs, ways: Ways, users: Any) -> l
     for plan, device in zip(plans, pairs.devices, strict=True):
         key = _alike(plan, device)
         if key not in known:
-            found = held(plan, device.known_memory_bytes, ways.tensor, ways.pipeline, users)
+            found = held(plan, device.known_memory_bytes, ways.tensor, ways.pipeline, users, ways.groups)
             known[key] = found.total_bytes
     return [known[_alike(plan, device)] for plan, device in zip(plans, pairs.devices, strict=True)]
 
@@ -123,7 +130,7 @@ def _most(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, 
             first = keys.index(key)
             out[rows] = most_sequences(
                 plans[first], room[pair[rows]], pairs.devices[first].known_memory_bytes, ways.tensor[way[rows]],
-                ways.pipeline[way[rows]],
+                ways.pipeline[way[rows]], ways.groups[way[rows]],
             )  # fmt: skip
     return out
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from twinlens.planning.fit.training_answer import COUNTS
+from twinlens.planning.fit.degree import COUNTS
 
 
 def smallest(pair: Any, devices: Any, rate: Any, meets: Any) -> dict[int, int]:

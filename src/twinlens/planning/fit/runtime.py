@@ -27,6 +27,8 @@ class Runtime:
     source: str
     expert_block: int = 1
     """Routed experts in MXFP4 are padded to a multiple of this width."""
+    shares_experts: bool = False
+    """Whether groups with attention of their own can share the experts."""
 
     def most_sequences(self, memory_bytes: float) -> int:
         """Sequences that it makes room for unless it is told otherwise."""
@@ -44,6 +46,7 @@ VLLM = Runtime(
     group_bytes=1.0 * GIB,
     source="vLLM 0.11 on an H100, as llm-d-planner measured it (e50305a): 38.4 to 39.6 bytes a score, 0.13 GiB besides",
     expert_block=256,
+    shares_experts=True,
 )
 PLAIN = Runtime(
     name="plain",

@@ -8,16 +8,15 @@ from typing import Any
 from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
 from twinlens.planning.fit.measured import Measured, corrected
 from twinlens.planning.fit.runtime import VLLM, Runtime
-from twinlens.planning.fit.weights import weights
+from twinlens.planning.fit.weights import routed, weights
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.attention import kept_elements, kv_elements, state_bytes
 from twinlens.theory.memory import kv_bytes
 from twinlens.theory.number import Number
-from twinlens.theory.serving import ServingMemory, kv_share, serving_memory, stage_share
+from twinlens.theory.serving import ServingMemory, expert_share, kv_share, serving_memory, stage_share
 from twinlens.theory.serving import most_sequences as sequences_in
-from twinlens.theory.weight_format import routed_bytes, weight_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +35,17 @@ class Serving:
     runtime: Runtime = VLLM
     sequences: int | None = None
     pipeline: int = 1
+    groups: int = 1
+    """Of devices with attention, cache and users of their own, that share the experts."""
     like: tuple[Measured, ...] = ()
     """Parts that a run measured; they go before the arithmetic."""
     beside: tuple[Serving, ...] = ()
     """Other models on the same devices, each with a runtime of its own."""
+
+    @property
+    def users_each(self) -> int:
+        """Of the fullest group."""
+        return -(-self.users // self.groups)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -51,48 +57,45 @@ class Serving:
             "context": self.context,
             "runtime": self.runtime.name,
             "pipeline": self.pipeline,
+            "groups": self.groups,
             "like": [each.to_json() for each in self.like],
             "beside": [each.to_json() for each in self.beside],
         }
 
 
 def held(
-    plan: Serving, memory_bytes: float, tensor: Number = 1, pipeline: Number | None = None, users: Number | None = None
-) -> ServingMemory:
-    """Bytes on the fullest of `tensor` devices of each stage; arrays give a grid. `pipeline` and `users` go before the
-    plan's. Raises ValueError for a bare size, whose layers are not known."""
-    shape, whole, options = _asked(plan, memory_bytes, tensor, plan.pipeline if pipeline is None else pipeline)
+    plan: Serving, memory_bytes: float, tensor: Number = 1, pipeline: Number | None = None,
+    users: Number | None = None, groups: Number | None = None,
+) -> ServingMemory:  # fmt: skip
+    """Bytes on the fullest of `tensor` devices of each stage and group; arrays give a grid. `pipeline`, `users` and
+    `groups` go before the plan's. Raises ValueError for a bare size, whose layers are not known."""
+    shape, whole, options = _asked(plan, memory_bytes, tensor, pipeline, groups)
     return serving_memory(shape, whole, plan.users if users is None else users, plan.context, **options)
 
 
 def most_sequences(
     plan: Serving, room_bytes: Number, memory_bytes: float, tensor: Number = 1, pipeline: Number | None = None,
-    groups: int = 1,
+    groups: Number | None = None,
 ) -> Number:  # fmt: skip
-    """Users of which everything fits into `room_bytes` on each device, 0 for none: the inverse of `held`.
-
-    `groups`: that hold attention of their own and share routed experts; the answer is of one of them.
-    """
-    shape, whole, options = _asked(plan, memory_bytes, tensor, plan.pipeline if pipeline is None else pipeline)
-    if groups > 1:
-        kept = weight_format(plan.weight_format)
-        whole -= routed_bytes(shape, kept) * (1 - 1 / groups)
-        options["runtime_bytes"] = plan.runtime.own_bytes + plan.runtime.group_bytes
+    """Users of all groups of which everything fits into `room_bytes` on each device, 0 for none: inverse of `held`."""
+    shape, whole, options = _asked(plan, memory_bytes, tensor, pipeline, groups)
     return sequences_in(shape, room_bytes, whole, plan.context, **options)
 
 
 def _asked(
-    plan: Serving, memory_bytes: float, tensor: Number, pipeline: Number
+    plan: Serving, memory_bytes: float, tensor: Number, pipeline: Number | None, groups: Number | None
 ) -> tuple[DecoderShape, float, dict[str, Any]]:
     """Arguments of `serving_memory`: the layers, bytes of all weights, and what follows from the runtime."""
     shape, runtime = plan.subject.shape, plan.runtime
+    stages, apart = plan.pipeline if pipeline is None else pipeline, plan.groups if groups is None else groups
     if shape is None:
         raise ValueError("without layers nothing is known of a cache")
     whole = weights(plan.subject, plan.weight_format, 1, runtime.expert_block).number
     return shape, whole, {
         "kv_bytes_per_element": plan.kv_element_bytes, "block": runtime.block, "chunk_tokens": runtime.chunk_tokens,
         "score_bytes": runtime.score_bytes, "sampled": plan.sequences or runtime.most_sequences(memory_bytes),
-        "runtime_bytes": _runtime_bytes(plan, tensor * pipeline), "tensor_parallel": tensor, "pipeline": pipeline,
+        "runtime_bytes": _runtime_bytes(plan, tensor * stages * apart), "tensor_parallel": tensor, "pipeline": stages,
+        "groups": apart, "routed_bytes": routed(plan.subject, plan.weight_format, runtime.expert_block),
     }  # fmt: skip
 
 
@@ -101,11 +104,12 @@ def _runtime_bytes(plan: Serving, devices: Number) -> Number:
 
 
 def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[Figure, ...]:
-    """Bytes on the fullest of `tensor` devices a stage: weights, cache, activations, runtime."""
-    many = tensor * plan.pipeline
+    """Bytes on the fullest of `tensor` devices a stage and group: weights, cache, activations, runtime."""
+    many = tensor * plan.pipeline * plan.groups
     found = held(plan, memory_bytes, tensor) if plan.subject.shape else None
+    whole = weights(plan.subject, plan.weight_format, many // plan.groups, plan.runtime.expert_block)
     parts = (
-        weights(plan.subject, plan.weight_format, many, plan.runtime.expert_block),
+        whole if plan.groups == 1 else _shared(plan, whole, found, tensor),
         cache(plan, found, tensor),
         _work(plan, found, memory_bytes),
         Figure("runtime", _runtime_bytes(plan, many), "bytes", origin="quoted", source=plan.runtime.source),
@@ -114,13 +118,28 @@ def serving_parts(plan: Serving, memory_bytes: float, tensor: int = 1) -> tuple[
     return (*corrected(parts, plan.like), *others)
 
 
+def _shared(plan: Serving, whole: Figure, found: ServingMemory | None, tensor: int) -> Figure:
+    """Weights of one group with all experts, less the experts that are on devices of the others."""
+    shape = plan.subject.shape
+    if shape is None or found is None:
+        raise ValueError("without layers nothing is known of experts")
+    stages, part = plan.pipeline, expert_share(shape, tensor, plan.groups)
+    everything = routed(plan.subject, plan.weight_format, plan.runtime.expert_block)
+    experts = Input("experts", everything / stages, "bytes", f"all {shape.experts.count if shape.experts else 0}")
+    share = Input("expert-share", 1 / tensor - part, "1", f"on devices of the other {plan.groups - 1} groups")
+    one = replace(whole, name="weights-of-group")
+    return Figure("weights", found.weights_bytes, "bytes", "{0} − {1} × {2}", (one, experts, share))
+
+
 def cache(plan: Serving, found: ServingMemory | None, tensor: int = 1) -> Figure:
     """Bytes of keys and values, and of recurrent states, of all users on each device."""
     shape = plan.subject.shape
     if shape is None or found is None:
         unknown = Finding("plan-unknown", "warns", "kv", {"model": plan.subject.name, "needs": "layers"})
         return absent("kv", "bytes", unknown)
-    inputs: list[Input | Figure] = [Input("users", plan.users, "users"), one_user(plan, shape)]
+    source = f"of {plan.users}, on each of {plan.groups} groups" if plan.groups > 1 else None
+    users = Input("users", plan.users_each, "users", *([source] if source else []))
+    inputs: list[Input | Figure] = [users, one_user(plan, shape)]
     if (share := kv_share(shape, tensor)) != 1.0:
         inputs.append(Input("kv-share", share, "1", f"{shape.fewest_kv_heads} KV heads on {tensor} devices"))
     if plan.pipeline > 1:
@@ -170,14 +189,16 @@ def _work(plan: Serving, found: ServingMemory | None, memory_bytes: float) -> Fi
     if shape is None or found is None:
         unknown = Finding("plan-unknown", "warns", "activations", {"model": plan.subject.name, "needs": "layers"})
         return absent("activations", "bytes", unknown)
-    chunk = Input("chunk", max(plan.runtime.chunk_tokens, plan.users), "tokens", plan.runtime.name)
+    chunk = Input("chunk", max(plan.runtime.chunk_tokens, plan.users_each), "tokens", plan.runtime.name)
     widest = Figure("prefill-pass", found.activations_bytes, "bytes", "", (chunk,))
-    many = max(plan.users, plan.sequences or plan.runtime.most_sequences(memory_bytes))
+    many = max(plan.users_each, plan.sequences or plan.runtime.most_sequences(memory_bytes))
     scores = product(
         "sampling", "bytes",
         (Input("sequences", many, "sequences", "asked" if plan.sequences else plan.runtime.name),
          Input("vocab", shape.vocab, "entries", "the model's config"),
          Input("score-bytes", plan.runtime.score_bytes, "bytes", plan.runtime.source)),
     )  # fmt: skip
-    notes = () if plan.sequences or many == plan.users else (assumed("sequences", many, runtime=plan.runtime.name),)
+    notes = (
+        () if plan.sequences or many == plan.users_each else (assumed("sequences", many, runtime=plan.runtime.name),)
+    )
     return Figure("activations", found.working_bytes, "bytes", "max({0}, {1})", (widest, scores), assumptions=notes)

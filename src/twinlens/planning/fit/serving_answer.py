@@ -8,7 +8,7 @@ from dataclasses import replace
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import Fit, change
-from twinlens.planning.fit.degree import pipeline_degrees, tensor_degrees
+from twinlens.planning.fit.degree import copy_layouts, group_degrees, may_group, pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import Placement, usable
 from twinlens.planning.fit.serving import Serving, most_sequences, one_user, serving_parts
 from twinlens.record.finding import Finding
@@ -20,19 +20,49 @@ _NARROWER_WEIGHTS = ("fp8", "awq-int4-g128")
 
 
 def placed(plan: Serving, device: Device, tensor: int = 1) -> Placement:
-    """Serving on `tensor` devices of one kind for each stage of the pipeline."""
+    """Serving on `tensor` devices of one kind for each stage of the pipeline, of each group."""
     parts = serving_parts(plan, device.known_memory_bytes, tensor)
     room = usable(device, plan.runtime.memory_share, plan.runtime.name)
-    return Placement(device.name, tensor * plan.pipeline, parts, room, {"tensor": tensor, "pipeline": plan.pipeline})
+    split = {"tensor": tensor, "pipeline": plan.pipeline, "groups": plan.groups}
+    return Placement(device.name, tensor * plan.pipeline * plan.groups, parts, room, split)
 
 
 def fewest(plan: Serving, device: Device) -> Placement | None:
-    """The fewest devices of one kind on which it fits, in legal degrees of tensor parallelism; None where none does."""
+    """The fewest devices of one kind on which it fits, by legal tensor degrees, else by groups that share experts.
+
+    None where neither does.
+    """
     most = min(MOST_TENSOR, max(8, device.domain))
     shapes = [each.subject.shape for each in (plan, *plan.beside)]
     legal = [set(tensor_degrees(shape, most)) if shape else {1, 2, 4, 8} for shape in shapes]
-    degrees = sorted(set.intersection(*legal))
-    return next((each for degree in degrees if (each := placed(plan, device, degree)).fits), None)
+    degrees = [(plan, degree) for degree in sorted(set.intersection(*legal))]
+    tried = (*degrees, *(grouped(plan, max(64, device.domain)) if may_group(device) else ()))
+    return next((each for one, degree in tried if (each := placed(one, device, degree)).fits), None)
+
+
+def grouped(plan: Serving, most: int) -> tuple[tuple[Serving, int], ...]:
+    """The plan in groups that share experts, with the tensor degree of each, the fewest devices first.
+
+    None of a model without experts, of several models, of stages, and of a runtime that has no such groups.
+    """
+    shape = plan.subject.shape
+    if shape is None or plan.beside or plan.like or plan.pipeline > 1 or not plan.runtime.shares_experts:
+        return ()
+    return tuple((replace(plan, groups=groups), tensor) for tensor, groups in copy_layouts(shape, most))
+
+
+def divided(plan: Serving, devices: int, device: Device | None) -> tuple[Serving, int]:
+    """The plan on so many devices, and the tensor degree: all of a stage and group, where heads can be so divided.
+
+    Where they cannot, and nobody named groups, experts are shared by groups: the first in which it fits, else the last.
+    """
+    tensor = max(1, devices // (plan.pipeline * plan.groups))
+    shape = plan.subject.shape
+    if shape is None or plan.groups > 1 or tensor in tensor_degrees(shape, tensor):
+        return plan, tensor
+    ways = [(one, degree) for one, degree in grouped(plan, devices) if degree * one.groups == devices]
+    fitting = (way for way in ways if device is not None and placed(way[0], device, way[1]).fits)
+    return next(fitting, ways[-1] if ways else (plan, tensor))
 
 
 def serving_answer(plan: Serving, device: Device | None, tensor: int, devices: Sequence[Device]) -> Fit:
@@ -52,7 +82,8 @@ def _legal(plan: Serving) -> tuple[tuple[str, tuple[int, ...]], ...]:
     shape = plan.subject.shape
     if shape is None:
         return ()
-    return ("tensor", tensor_degrees(shape, 64)), ("pipeline", pipeline_degrees(shape, 64))
+    found = (("tensor", tensor_degrees(shape, 64)), ("pipeline", pipeline_degrees(shape, 64)))
+    return (*found, ("groups", group_degrees(shape, 1, 128))) if shape.experts else found
 
 
 def _check(plan: Serving, tensor: int) -> None:
@@ -69,11 +100,28 @@ def _check(plan: Serving, tensor: int) -> None:
             f"{tensor} devices cannot divide {shape.heads} heads ({shape.kv_heads} KV heads) evenly; legal: {known}",
             code="TL231",
         )
+    check_groups(plan, tensor)
     if plan.context > shape.max_context:
         raise BadInput(
             f"--context {plan.context:,} is more than the {shape.max_context:,} positions of {plan.subject.name}",
             code="TL231",
         )
+
+
+def check_groups(plan: Serving, tensor: int) -> None:
+    """Raises BadInput (TL231) for groups that have no experts to share, or fewer experts than devices."""
+    shape = plan.subject.shape
+    if plan.groups == 1:
+        return
+    if shape is None or shape.experts is None:
+        raise BadInput("--groups share experts, and this model has none; use copies of it instead", code="TL231")
+    if tensor * plan.groups > shape.experts.count:
+        raise BadInput(
+            f"--groups {plan.groups} on {tensor} devices each are more than the {shape.experts.count} experts",
+            code="TL231",
+        )
+    if not plan.runtime.shares_experts:
+        raise BadInput(f"--groups is not of {plan.runtime.name}; leave it out, or add --runtime vllm", code="TL231")
 
 
 def _most(plan: Serving, asked: Placement, device: Device) -> Iterator[Figure]:
@@ -130,8 +178,9 @@ def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> It
     alone = [*_narrower_kv(plan, device, tensor), *_narrower_weights(plan, device, tensor)]
     yield from alone or _both(plan, device, tensor)
     more = fewest(plan, device)
-    if more is not None and more.devices > tensor * plan.pipeline:
-        yield change("devices", devices=more.devices, device=device.name)
+    if more is not None and more.devices > asked.devices:
+        shared = more.split["groups"] > 1
+        yield change("devices-groups" if shared else "devices", devices=more.devices, device=device.name, **more.split)
 
 
 def _narrower_kv(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:

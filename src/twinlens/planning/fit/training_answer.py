@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import Fit, change
-from twinlens.planning.fit.degree import expert_degrees, pipeline_degrees, tensor_degrees
+from twinlens.planning.fit.degree import COUNTS, expert_degrees, pipeline_degrees, tensor_degrees
 from twinlens.planning.fit.placement import Placement, usable
 from twinlens.planning.fit.training import Training, training_parts
 from twinlens.record.finding import Finding
@@ -18,8 +18,6 @@ from twinlens.theory.sharding import Split
 
 MEMORY_SHARE = 0.95
 _SHARE = "the rest is left to fragments"
-COUNTS = (1, 2, 4, *range(8, 1025, 8))
-"""Devices that are tried: up to a node of 8, then whole nodes."""
 _MOST_TOKENS = 1_048_576
 
 

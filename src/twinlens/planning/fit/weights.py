@@ -6,7 +6,7 @@ from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.planning.subject import Subject
 from twinlens.theory.number import rounded_up
 from twinlens.theory.parameter import expert_weights
-from twinlens.theory.weight_format import WEIGHT_FORMATS
+from twinlens.theory.weight_format import WEIGHT_FORMATS, routed_bytes
 
 
 def weights(subject: Subject, name: str, devices: int = 1, expert_block: int = 1) -> Figure:
@@ -34,12 +34,27 @@ def weights(subject: Subject, name: str, devices: int = 1, expert_block: int = 1
     )
 
 
+def routed(subject: Subject, name: str, expert_block: int = 1) -> float:
+    """Bytes of all routed experts with their padding, which groups of attention share."""
+    kept = WEIGHT_FORMATS.get(name)
+    if subject.shape is None or kept is None:
+        return 0.0
+    return routed_bytes(subject.shape, kept) * _longer(subject, name, expert_block)
+
+
 def _padding(subject: Subject, name: str, block: int) -> float:
     """Bytes with padding over bytes without."""
     shape, kept = subject.shape, WEIGHT_FORMATS.get(name)
-    experts = kept.experts if kept else None
-    if shape is None or shape.experts is None or experts is None or block == 1:
+    experts, longer = kept.experts if kept else None, _longer(subject, name, block)
+    if shape is None or shape.experts is None or experts is None or longer == 1.0:
         return 1.0
     held = shape.expert_layers * shape.experts.count * expert_weights(shape) * experts
-    longer = rounded_up(shape.experts.intermediate, block) / shape.experts.intermediate
-    return 1.0 + float(longer - 1) * held / (subject.params * subject.weight_bits(name))
+    return 1.0 + (longer - 1) * held / (subject.params * subject.weight_bits(name))
+
+
+def _longer(subject: Subject, name: str, block: int) -> float:
+    """Width of an expert in whole blocks over its width; 1 for experts that are in no format of their own."""
+    shape, kept = subject.shape, WEIGHT_FORMATS.get(name)
+    if shape is None or shape.experts is None or kept is None or kept.experts is None:
+        return 1.0
+    return float(rounded_up(shape.experts.intermediate, block) / shape.experts.intermediate)

@@ -11,7 +11,7 @@ from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.serving import Serving
-from twinlens.planning.fit.serving_answer import placed
+from twinlens.planning.fit.serving_answer import divided, placed
 from twinlens.planning.prediction.answer import refuse_processor, serving_answer
 from twinlens.planning.prediction.band import LEVEL
 from twinlens.planning.prediction.device_rates import is_rated
@@ -91,28 +91,29 @@ def candidate_of(
     told: Mapping[str, Told],
 ) -> Candidate:
     """A model with its figures, and the constraints that it breaks. `precision` is the word of predictions."""
-    memory = placed(plan, device, devices)
-    tpot, throughput = _speed(plan, device, devices, answer, precision)
+    plan, tensor = divided(plan, devices, device)
+    memory = placed(plan, device, tensor)
+    tpot, throughput = _speed(plan, device, tensor, answer, precision)
     cost, said = _cost(throughput, price, devices), told.get(plan.subject.name, Told())
     against = tuple(_against(plan, memory, tpot, cost, limits, said))
     return Candidate(plan, memory, tpot, throughput, cost, said, against)
 
 
-def _speed(plan: Serving, device: Device, devices: int, answer: int, precision: str) -> tuple[Figure, Figure]:
+def _speed(plan: Serving, device: Device, tensor: int, answer: int, precision: str) -> tuple[Figure, Figure]:
     shape, name = plan.subject.shape, plan.subject.name
     if shape is None:
         return _unknown("tpot", "s", name, "layers"), _unknown("throughput", "tokens/s", name, "layers")
     try:
         refuse_processor(device, shipped()["serving"])
         found = serving_answer(ServingQuestion(
-            name, shape, device, precision, plan.context - answer, answer, users=plan.users, tensor=devices,
-            engine="vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,
+            name, shape, device, precision, plan.context - answer, answer, users=plan.users, tensor=tensor,
+            data=plan.groups, engine="vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,
         ))  # fmt: skip
     except BadInput:
         needs = "prediction" if is_rated(device) else "device-rate"
         return _unknown("tpot", "s", name, needs), _unknown("throughput", "tokens/s", name, needs)
     asked = (Input("users", plan.users, "users"), Input("prompt", plan.context - answer, "tokens"),
-             Input("answer", answer, "tokens"), Input("devices", devices, "devices"))  # fmt: skip
+             Input("answer", answer, "tokens"), Input("devices", tensor * plan.groups, "devices"))  # fmt: skip
     said = found.tpot_s
     tpot = Figure("tpot", said.value, "s", "", asked, said.low, said.high, LEVEL, source="planning/prediction")
     rate = Figure("throughput", found.answer_tokens_per_s, "tokens/s", "", asked, source="planning/prediction")

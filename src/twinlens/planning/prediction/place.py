@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from twinlens.theory.number import Number
 
 
@@ -49,8 +51,11 @@ SERIAL = ("llama.cpp",)
 
 
 def layout_of(engine: str, tensor: Number, pipeline: Number, data: Number = 1.0) -> Layout:
-    """How an engine shares a copy over that many devices: llama.cpp is calibrated layer by layer, and predicted so."""
+    """How an engine shares a copy over that many devices: llama.cpp is calibrated layer by layer, and predicted so.
+
+    Alone, a tensor group divides the width of each expert; groups divide whole experts over all their devices.
+    """
     if engine in SERIAL:
         one = tensor * 0 + 1.0
         return Layout(one, one, one, one, one)
-    return Layout(tensor, data, pipeline, data * tensor)
+    return Layout(tensor, data, pipeline, np.where(np.asarray(data) > 1, data * tensor, 1.0))

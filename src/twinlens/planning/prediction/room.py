@@ -23,6 +23,7 @@ def plan_of(question: ServingQuestion) -> Serving:
         context=math.ceil(question.prompt + question.answer),
         runtime=runtime_of(question.engine),
         pipeline=question.pipeline,
+        groups=question.data,
     )
 
 
@@ -30,6 +31,4 @@ def room(question: ServingQuestion) -> int:
     """Whole sequences that one copy has room for at a time, over all its groups; 0 where not even one fits."""
     plan, device = plan_of(question), question.device
     bytes_each = usable(device, plan.runtime.memory_share).number
-    return question.data * int(
-        most_sequences(plan, bytes_each, device.known_memory_bytes, question.tensor, groups=question.data)
-    )
+    return int(most_sequences(plan, bytes_each, device.known_memory_bytes, question.tensor))

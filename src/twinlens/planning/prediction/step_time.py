@@ -91,7 +91,7 @@ def shared_s(work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Nu
 def _weight_reads(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number) -> tuple[Number, Number]:
     """Seconds to read the dense weights, and the experts that so many tokens touch."""
     dense = (work.dense_bytes + work.head_bytes) / layout.tensor / (rates.bytes_per_s * fitted.eta_weights)
-    experts = work.expert_bytes * work.touched(tokens) / (layout.tensor * layout.data)
+    experts = work.expert_bytes * work.touched(tokens) / (layout.tensor * layout.data) * _fullest(work, layout)
     return dense, experts / (rates.bytes_per_s * fitted.eta_experts)
 
 
@@ -102,8 +102,13 @@ def _decode_products(
     own = work.dense_weights + work.head_weights
     dense = 2.0 * own * each / layout.tensor / (rates.flop_per_s * fitted.eta_decode)
     chosen = work.expert_weights * work.chosen / work.experts
-    experts = 2.0 * chosen * tokens / (layout.tensor * layout.data)
+    experts = 2.0 * chosen * tokens / (layout.tensor * layout.data) * _fullest(work, layout)
     return dense, experts / (rates.expert_flop_per_s * fitted.eta_decode)
+
+
+def _fullest(work: Work, layout: Layout) -> Number:
+    """Experts of the device that has most of them over the mean: all wait for it."""
+    return np.ceil(work.experts / layout.expert) * layout.expert / work.experts
 
 
 def _prefill_products(
@@ -113,7 +118,8 @@ def _prefill_products(
     own = work.dense_weights * tokens + work.head_weights * prompts
     dense = 2.0 * own / layout.tensor / (rates.flop_per_s * fitted.eta_prefill)
     chosen = work.expert_weights * work.chosen / work.experts
-    return dense, 2.0 * chosen * tokens / layout.tensor / (rates.expert_flop_per_s * fitted.eta_prefill_experts)
+    experts = 2.0 * chosen * tokens / layout.tensor * _fullest(work, layout)
+    return dense, experts / (rates.expert_flop_per_s * fitted.eta_prefill_experts)
 
 
 def _collectives(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number) -> Number:

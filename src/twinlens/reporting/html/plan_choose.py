@@ -40,6 +40,7 @@ def choose_page(answer: Choice, notes: Sequence[Finding] = ()) -> PlanPage:
             *(f"fast link, {clause_of(each)}" for each in answer.links),
             *(f"data-centre card, {clause_of(each)}" for each in answer.cards),
             *(f"cluster, {clause_of(each)}" for each in answer.cluster),
+            *(clause_of(each) for each in answer.left_out),
         ),
         tuple(notes),
     )

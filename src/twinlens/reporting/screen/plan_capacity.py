@@ -62,8 +62,10 @@ def _lines(
         for each in tops:
             yield from (hanging("computed  ", words, "") for words in _arithmetic(each))
     yield from _row("memory    ", [clause_of(each) for each in found.remarks if each.code == "plan-memory"])
-    yield from _row("bands     ", [clause_of(each) for each in found.remarks if each.code != "plan-memory"])
-    yield from _row("assumed   ", [clause_of(each) for each in notes])
+    apart = [each for each in found.remarks if each.code == "plan-not-considered"]
+    bands = [each for each in found.remarks if each.code != "plan-memory" and each not in apart]
+    yield from _row("bands     ", [clause_of(each) for each in bands])
+    yield from _row("assumed   ", [clause_of(each) for each in (*notes, *apart)])
 
 
 def _table(figures: Sequence[Figure], tails: Sequence[Figure]) -> RenderableType:

@@ -63,6 +63,7 @@ def _lines(
     if "cluster" not in without:
         yield from _row("cluster  ", [clause_of(each) for each in cluster])
     if full:
+        yield from _row("", [clause_of(each) for each in answer.left_out])
         for ranking in answer.rankings:
             yield hanging("", f"Not for {ranking.lens}:", "bold")
             for each in ranking.rejected:
@@ -72,7 +73,8 @@ def _lines(
     else:
         yield from _row("doubtful ", doubtful(notes))
         yield from _row("left out ", [_left_out(answer.rankings)])
-        yield hanging("", f"--all: every candidate, every reason, cards, {len(notes)} assumptions.", "dim")
+        apart = "; not considered: disaggregation" if answer.left_out else ""
+        yield hanging("", f"--all: candidates, reasons, cards, {len(notes)} assumed{apart}", "dim")
 
 
 def doubtful(notes: Sequence[Finding]) -> list[str]:

@@ -179,6 +179,7 @@ def _change(finding: Finding) -> str:
         "weights-and-kv": "weights in {weights} with a KV cache in {kv}",
         "sequences": "{runtime} with room for {sequences:,} sequences and no more (--max-sequences)",
         "devices": "tensor parallel over {devices} × {device}",
+        "devices-groups": "{groups} groups that share the experts over {devices} × {device} (--groups {groups})",
         "more-devices": "{devices:,} × {device}",
         "recompute": "full recompute",
         "loss": "a fused cross-entropy",

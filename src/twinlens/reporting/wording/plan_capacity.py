@@ -39,7 +39,8 @@ def serving_words(plan: ServingPlan) -> str:
     copies = "" if plan.copies == 1 else f", {plan.copies:,} copies"
     lengths = f"prompts of {asked.prompt:,.0f} and answers of {asked.answer:,.0f} tokens"
     on = f"{plan.copies * asked.devices:,} × {clean(asked.device.name, 40)}"
-    ways = "" if asked.tensor == 1 else f", tensor {asked.tensor}"
+    ways = "".join(f", {name} {degree}" for name, degree in (("tensor", asked.tensor), ("groups", asked.data))
+                   if degree > 1)  # fmt: skip
     return f"{clean(asked.model, 60)} in {asked.precision}, {load}, {lengths}, on {on} ({asked.engine}{ways}{copies})"
 
 
@@ -132,7 +133,11 @@ def _band(finding: Finding) -> str:
 
 
 def _tail(finding: Finding) -> str:
-    return "p99 follows from the queue, with prompts and answers of one length; no public measurement holds it"
+    return "p99 is modelled for lengths that do not vary, unmeasured"
+
+
+def _not_considered(finding: Finding) -> str:
+    return f"not considered: {clean(str(finding.numbers['what']), 120)}"
 
 
 def _unseen(finding: Finding) -> str:
@@ -184,6 +189,8 @@ ASSUMED = {
     "capacity-answer": "answers of {taken} tokens",
     "capacity-precision": "weights in {taken}",
     "capacity-engine": "the engine is {taken}",
+    "capacity-groups": "{taken} groups of tensor {tensor}, each with attention and users of its own, share the "
+    "experts: the fewest devices that keep the target or come nearest to it",
     "capacity-tensor": "tensor parallel over {taken} devices, the fewest that keep the target or come nearest to it",
     "capacity-target": "{of} TTFT up to {ttft_s:g} s, {of} TPOT up to {tpot_s:g} s",
     "capacity-work": "{taken}, prompts of {prompt:,.0f} and answers of {answer:,.0f} tokens",
@@ -193,7 +200,8 @@ ASSUMED = {
     "capacity-effective": "a share of {taken:g} of the time is not lost to failures",
 }
 CLAUSES = {
-    "plan-band": _band, "plan-tail": _tail, "plan-unseen": _unseen, "plan-within": _within,
+    "plan-band": _band, "plan-tail": _tail, "plan-not-considered": _not_considered,
+    "plan-unseen": _unseen, "plan-within": _within,
     "plan-beyond": _beyond, "plan-overload": _overload,
     "plan-unmet": _unmet, "plan-too-late": _too_late, "plan-memory": _memory,
 }  # fmt: skip

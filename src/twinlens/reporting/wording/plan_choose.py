@@ -144,9 +144,10 @@ def _cluster(finding: Finding) -> str:
     link = link if n["devices"] > 1 else ""
     power = f", {amount(n['power_w'], 'w')}" if n["power_w"] else ""
     bubble = f", {_share(n['bubble_share'])} bubble of {n['pipeline']} stages" if n["pipeline"] > 1 else ""
+    groups = f", {n['groups']} groups of attention share the experts" if n["groups"] > 1 else ""
     return (
         f"{finding.subject}: {nodes} of {n['per_node']} × {n['device']}{link}{power}, "
-        f"{_share(n['exposed_share'])} exposed communication{bubble}"
+        f"{_share(n['exposed_share'])} exposed communication{bubble}{groups}"
     )
 
 
