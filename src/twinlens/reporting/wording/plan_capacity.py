@@ -133,7 +133,7 @@ def _band(finding: Finding) -> str:
 
 
 def _tail(finding: Finding) -> str:
-    return "p99 is modelled for lengths that do not vary, unmeasured"
+    return "p99 is modelled, lengths do not vary"
 
 
 def _not_considered(finding: Finding) -> str:
