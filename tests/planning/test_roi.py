@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.api.plan.roi import RoiResult, roi
+from twinlens.errors import BadInput
 from twinlens.planning.roi.sensitivity import saved
 
 CARD: dict[str, Any] = {"buy": "37500 USD", "energy": "0.12 USD/kWh", "power": "1365W", "fixed": "250 USD/month"}
@@ -171,3 +172,70 @@ def test_more_use_never_speaks_against_buying_where_a_rented_hour_costs_more(
     asked = CARD | {"buy": f"{buy} USD"}
     less, more = (roi(**asked, rent=f"{rent} USD/h", hours=each).answer.npv("rent", 36) for each in (hours, hours + 1))
     assert more > less
+
+
+def test_a_rent_that_falls_is_summed_by_the_month() -> None:
+    """$730 in the first month and 20 % a year less from then on, by hand; 0.8^(11/12) of it in the twelfth."""
+    found = roi(**FREE, rent="1 USD/h", rent_falls="20%", months="12,36")
+    for place, months_ in enumerate((12, 36)):
+        expected = sum(730 * 0.8 ** (month / 12) for month in range(months_))
+        assert float(found.answer.costs((12, 36)[place])[1].value or 0) == pytest.approx(expected)
+    both = roi(**FREE, rent="1 USD/h", rent_falls="20%", discount="12%", months="12").answer.costs(12)[1]
+    expected = sum(730 * 0.8 ** (month / 12) / 1.12 ** ((month + 1) / 12) for month in range(12))
+    assert float(both.value or 0) == pytest.approx(expected)
+
+
+def test_what_it_sells_for_is_of_its_age() -> None:
+    """$7,300 at 30 % a year: $5,110 after one and $2,503.90 after three; the same at both was said before."""
+    found = roi(**FREE, rent="1 USD/h", resale_falls="30%", months="12,36").answer
+    assert float(found.costs(12)[0].value or 0) == pytest.approx(7300 - 5110)
+    assert float(found.costs(36)[0].value or 0) == pytest.approx(7300 - 2503.9)
+
+
+def test_a_machine_that_waits_draws_its_idle_power() -> None:
+    """A third of the hours at 1,365 W and two thirds at 100 W, at 12 cents: 243.3 h and 486.7 h a month."""
+    less, more = (roi(**CARD, rent="3 USD/h", hours=8, months="12", **given)
+                  for given in ({}, {"idle_power": "100W"}))  # fmt: skip
+    idle = float(more.answer.costs(12)[0].value or 0) - float(less.answer.costs(12)[0].value or 0)
+    assert idle == pytest.approx(730 * 2 / 3 * 0.1 * 0.12 * 12)
+    assert "idle-power" in {each.subject for each in less.answer.assumptions()}
+    assert "idle-power" not in {each.subject for each in more.answer.assumptions()}
+
+
+def test_what_nobody_said_of_later_prices_is_a_sentence() -> None:
+    flat = {each.subject for each in roi(**FREE, rent="1 USD/h", residual="1000 USD").answer.assumptions()}
+    aged = {
+        each.subject for each in roi(**FREE, rent="1 USD/h", rent_falls="9%", resale_falls="9%").answer.assumptions()
+    }
+    assert {"rent-falls", "same-residual"} <= flat
+    assert not {"rent-falls", "same-residual", "residual"} & aged
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [({"residual": "1 USD", "resale_falls": "9%"}, "give one of them"), ({"rent_falls": "100%"}, "below 100 %"),
+     ({"resale_falls": "-1%"}, "--resale-falls")],
+)  # fmt: skip
+def test_falls_that_cannot_be_are_one_sentence(given_: dict[str, str], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        roi(**FREE, rent="1 USD/h", **given_)
+
+
+@settings(deadline=None, max_examples=25)
+@given(RENT, st.integers(0, 60), st.integers(1, 30), st.sampled_from([12, 36, 60]))
+def test_a_rent_that_falls_faster_never_speaks_for_buying_and_a_resale_neither(
+    rent: Decimal, fall: int, more: int, horizon: int
+) -> None:
+    for name in ("rent_falls", "resale_falls"):
+        slow, fast = (roi(**CARD, rent=f"{rent} USD/h", **{name: f"{each}%"}).answer.npv("rent", horizon)
+                      for each in (fall, fall + more))  # fmt: skip
+        assert fast < slow
+
+
+def test_the_tornado_moves_falls_and_the_price_of_idle_hours_with_that_of_energy() -> None:
+    found = roi(**CARD, rent="3 USD/h", hours=8, idle_power="100W", rent_falls="20%", resale_falls="30%").answer
+    swings = {each.name: each for each in found.tornado()}
+    assert {"rent_falls", "resale_falls", "energy"} <= set(swings)
+    busy = 730 / 3 * 1.365 * 0.12
+    idle = 730 * 2 / 3 * 0.1 * 0.12
+    assert float(swings["energy"].width) == pytest.approx(0.4 * (busy + idle) * 36)

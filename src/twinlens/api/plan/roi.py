@@ -29,7 +29,7 @@ from twinlens.system.catalogue_folder import catalogue_folder
 
 OPTIONS = (
     "power", "host", "pue", "warranty", "discount", "delivery", "finance", "finance_months", "throughput", "like",
-    "input_tokens", "output_tokens", *OF_PREDICTION,
+    "input_tokens", "output_tokens", "idle_power", "rent_falls", "resale_falls", *OF_PREDICTION,
 )  # fmt: skip
 MONEY = ("buy", "rent", "reserved", "api", "energy", "fixed", "residual", "warranty")
 _MONTHS = (12, 24, 36)
@@ -64,7 +64,8 @@ def roi(
     """Buy or rent: `roi(buy="37500 USD", rent="3 USD/h", hours=8, energy="0.12 USD/kWh", power="700W")`.
 
     Money: buy, rent, reserved, api, energy, fixed, residual, warranty. `busy`: share of hours used, or `hours` a day.
-    `months`: "12,24,36". Also power, host, pue, discount, delivery, finance and finance_months. Against an API what the
+    `months`: "12,24,36". Also power, idle_power, host, pue, discount, delivery, finance and finance_months, and what
+    rent and resale lose a year: rent_falls, resale_falls. Against an API what the
     machine serves: model (predicted, as in `cost`), like or throughput, with input_tokens and output_tokens. Raises
     BadInput (TL231, TL234).
     """
@@ -121,12 +122,18 @@ def _terms(
     loan = options.get("finance_months")
     if (loan is None) != (options.get("finance") is None):
         raise BadInput("a loan has an interest and a time: give --finance 6% and --finance-months 36", code=UNREADABLE)
+    falls = None if options.get("resale_falls") is None else _rate("resale_falls", options["resale_falls"])
+    if falls is not None and "residual" in known:
+        raise BadInput("--residual is one price at every age, and --resale-falls is by age; give one of them",
+                       code=UNREADABLE)  # fmt: skip
     bought = of_all("buy", currency) or machine.spent()
+    power = machine.power
+    idle = None if power is None or power.idle_w is None else power.hour(machine.devices, power.idle_w)
     return Terms(
         currency, exact(busy), bought, machine.energy(), once("residual"), once("fixed"),
         once("warranty"), of_all("rent", f"{currency}/h"), of_all("reserved", f"{currency}/h"),
         _api(known, options, modelled), discount, _whole_months("delivery", options.get("delivery")),
-        _whole_months("finance-months", loan), interest,
+        _whole_months("finance-months", loan), interest, idle, _rate("rent_falls", options.get("rent_falls")), falls,
     )  # fmt: skip
 
 
@@ -184,11 +191,19 @@ def _whole_months(name: str, word: object) -> int:
 
 
 def _rate(name: str, word: object) -> Decimal:
-    return Decimal(0) if word is None else exact(share_of(name, word))
+    """A share a year. Raises BadInput (TL231), also for all of it in names that fall."""
+    share = Decimal(0) if word is None else exact(share_of(name.replace("_", "-"), word))
+    if name.endswith("falls") and share == 1:
+        raise BadInput(f"--{name.replace('_', '-')} is below 100 %: what is worth nothing cannot fall", code=UNREADABLE)
+    return share
 
 
 def _assumed(terms: Terms, is_busy_said: bool) -> tuple[Finding, ...]:
     said = {"hours": is_busy_said, "discount": bool(terms.discount), "residual": terms.residual is not None,
-            "fixed": terms.fixed is not None, "delivery": bool(terms.delivery)}  # fmt: skip
+            "fixed": terms.fixed is not None, "delivery": bool(terms.delivery),
+            "rent-falls": terms.rent is None or bool(terms.rent_falls),
+            "same-residual": terms.residual is None,
+            "idle-power": terms.busy == 1 or terms.idle is not None or not terms.energy.value}  # fmt: skip
+    said["residual"] |= terms.resale_falls is not None
     taken = {"hours": "100 %", "residual": "nothing"}
     return tuple(assumed(name, taken.get(name, "none")) for name, known in said.items() if not known)

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
-from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
+from twinlens.cli.plan.prices import (
+    Api,
+    Buy,
+    Energy,
+    Fixed,
+    Host,
+    IdlePower,
+    Power,
+    Prices,
+    Pue,
+    Rent,
+    Reserved,
+    Residual,
+)
 from twinlens.cli.plan.speed import Engine, InputTokens, Model, Of, OutputTokens, Tensor, Tpot, Ttft
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
@@ -52,7 +65,7 @@ def cost(
     fixed: Fixed = None,
     energy: Energy = None,
     power: Power = None,
-    idle_power: Annotated[str | None, _option("idle-power", "WATTS", "Of one device that waits: 75W.")] = None,
+    idle_power: IdlePower = None,
     host: Host = None,
     pue: Pue = None,
     busy: Annotated[str | None, _option("busy", "SHARE", "Of the paid hours that serve: 40%.")] = None,

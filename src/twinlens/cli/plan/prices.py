@@ -22,6 +22,7 @@ Residual = Annotated[str | None, typer.Option("--residual", metavar="MONEY", hel
 Fixed = Annotated[str | None, typer.Option("--fixed", metavar="MONEY", help="Space, people: '250 USD/month'.")]
 Energy = Annotated[str | None, typer.Option("--energy", metavar="MONEY", help="'0.12 USD/kWh'.")]
 Power = Annotated[str | None, typer.Option("--power", metavar="WATTS", help="Of one device under load: 700W.")]
+IdlePower = Annotated[str | None, typer.Option("--idle-power", metavar="WATTS", help="Of one device that waits: 75W.")]
 Host = Annotated[
     str | None, typer.Option("--host", metavar="TIMES", help="Power with the host, over the device's: 1.5.")
 ]

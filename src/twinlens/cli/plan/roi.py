@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Page, Precision
-from twinlens.cli.plan.prices import Api, Buy, Energy, Fixed, Host, Power, Prices, Pue, Rent, Reserved, Residual
+from twinlens.cli.plan.prices import (
+    Api,
+    Buy,
+    Energy,
+    Fixed,
+    Host,
+    IdlePower,
+    Power,
+    Prices,
+    Pue,
+    Rent,
+    Reserved,
+    Residual,
+)
 from twinlens.cli.plan.speed import Engine, InputTokens, Model, Of, OutputTokens, Tensor, Tpot, Ttft
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
@@ -34,10 +47,17 @@ def roi(
     months: Annotated[str | None, typer.Option("--months", metavar="LIST", help="Horizons: 12,24,36.")] = None,
     energy: Energy = None,
     power: Power = None,
+    idle_power: IdlePower = None,
     host: Host = None,
     pue: Pue = None,
     fixed: Fixed = None,
     residual: Residual = None,
+    resale_falls: Annotated[
+        str | None, typer.Option("--resale-falls", metavar="SHARE", help="Of its price a year, when sold: 30%.")
+    ] = None,
+    rent_falls: Annotated[
+        str | None, typer.Option("--rent-falls", metavar="SHARE", help="Of the rent a year: 20%.")
+    ] = None,
     warranty: Annotated[str | None, typer.Option("--warranty", metavar="MONEY", help="'900 USD/year'.")] = None,
     discount: Annotated[str | None, typer.Option("--discount", metavar="SHARE", help="A year: 8%.")] = None,
     delivery: Delivery = None,

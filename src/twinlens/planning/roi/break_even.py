@@ -34,7 +34,7 @@ def months_until(other: Way, terms: Terms) -> Figure:
 
 
 def _months(other: Way, terms: Terms) -> Decimal | None:
-    before = -exact(terms.buy.value)
+    before = -exact(terms.buy.value) if terms.resale_falls is None else advantage(other, terms, 0)
     for month in range(1, MOST_MONTHS + 1):
         after = advantage(other, terms, month)
         if after >= 0:

@@ -22,7 +22,8 @@ def outlay(way: Way, terms: Terms, months: int) -> Figure:
     if price is None:
         raise KeyError(way)
     hours = _hours(Decimal(1) if way == "reserved" else terms.busy)
-    return times(name, terms.currency, price, hours, _span("months", terms, 0, months))
+    falls = terms.rent_falls if way == "rent" else Decimal(0)
+    return times(name, terms.currency, price, hours, _span("months", terms, 0, months, falls))
 
 
 def _bought(name: str, terms: Terms, months: int) -> Figure:
@@ -31,6 +32,9 @@ def _bought(name: str, terms: Terms, months: int) -> Figure:
     wait = min(terms.delivery, months)
     parts = [_paid(terms, months)]
     parts.append(times("energy-paid", unit, terms.energy, used, _span("working", terms, wait, months)))
+    if terms.idle is not None and terms.busy < 1:
+        waits = Input("idle-hours", HOURS_A_MONTH * (1 - terms.busy), "h/month", "730 h − hours used")
+        parts.append(times("idle-paid", unit, terms.idle, waits, _span("working", terms, wait, months)))
     if terms.fixed is not None:
         parts.append(times("fixed-paid", unit, terms.fixed, whole))
     if terms.warranty is not None:
@@ -38,13 +42,23 @@ def _bought(name: str, terms: Terms, months: int) -> Figure:
             computed("warranty-paid", unit, "{0} / 12 × {1}", (terms.warranty, whole), lambda a, b: a / 12 * b)
         )
     if wait and terms.rent is not None:
-        parts.append(times("bridge", unit, terms.rent, used, _span("waiting", terms, 0, wait)))
-    if terms.residual is None:
+        parts.append(times("bridge", unit, terms.rent, used, _span("waiting", terms, 0, wait, terms.rent_falls)))
+    worth = _worth(terms, months)
+    if worth is None:
         return plus(name, unit, *parts)
-    back = times("back", unit, terms.residual, Input("worth-now", _factor(terms.discount, months), "1", "discount"))
+    back = times("back", unit, worth, Input("worth-now", _factor(terms.discount, months), "1", "discount"))
     return computed(
         name, unit, "{0} − {1}", (plus("spent", unit, *parts), back), lambda spent, back: spent - back, falls=(1,)
     )
+
+
+def _worth(terms: Terms, months: int) -> Figure | None:
+    """What it sells for at an age: what was said, or its price less a share of it each year."""
+    if terms.resale_falls is None:
+        return terms.residual
+    left = (1 - terms.resale_falls) ** (Decimal(months) / _YEAR)
+    source = f"(1 − {100 * terms.resale_falls:f} %) ^ ({months} / 12)"
+    return times("resale", terms.currency, terms.buy, Input("left", left, "1", source))
 
 
 def _paid(terms: Terms, months: int) -> Figure:
@@ -73,11 +87,12 @@ def _hours(busy: Decimal) -> Input:
     return Input("hours", HOURS_A_MONTH * busy, "h/month", f"730 h × {100 * busy:.4g} %")
 
 
-def _span(name: str, terms: Terms, begin: int, end: int) -> Input:
-    """Months from `begin` to `end`, each worth what money at its end is worth today."""
-    worth = _annuity(terms.discount, end) - _annuity(terms.discount, begin)
-    source = f"{end - begin} months" if not terms.discount else f"{end - begin} months, discounted"
-    return Input(name, worth, "months", source)
+def _span(name: str, terms: Terms, begin: int, end: int, falls: Decimal = Decimal(0)) -> Input:
+    """Months from `begin` to `end`, each worth what money at its end is worth today; of a price that falls each year
+    by the share `falls`, in months at the price of today."""
+    worth = _annuity(terms.discount, end, falls) - _annuity(terms.discount, begin, falls)
+    source = f"{end - begin} months" + (", discounted" if terms.discount else "")
+    return Input(name, worth, "months", source + (f", {100 * falls:f} % cheaper each year" if falls else ""))
 
 
 @lru_cache(maxsize=4096)
@@ -87,9 +102,10 @@ def _factor(discount: Decimal, months: int) -> Decimal:
 
 
 @lru_cache(maxsize=4096)
-def _annuity(discount: Decimal, months: int) -> Decimal:
-    """Worth today of 1 at the end of each of some months."""
-    if not discount:
+def _annuity(discount: Decimal, months: int, falls: Decimal = Decimal(0)) -> Decimal:
+    """Worth today of 1 at the end of each of some months; of what falls, 1 is what it is in the first of them."""
+    if not months or discount == falls == 0:
         return Decimal(months)
-    monthly = (1 + discount) ** (Decimal(1) / _YEAR) - 1
-    return (1 - _factor(discount, months)) / monthly
+    worth = (1 + discount) ** (Decimal(-1) / _YEAR)
+    ratio = worth * (1 - falls) ** (Decimal(1) / _YEAR)
+    return worth * (1 - ratio**months) / (1 - ratio)

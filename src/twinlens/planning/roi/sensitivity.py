@@ -8,11 +8,12 @@ from typing import Any
 
 from twinlens.planning.cost.algebra import exact
 from twinlens.planning.roi.break_even import advantage
-from twinlens.planning.roi.terms import PRICES, Terms, Way
+from twinlens.planning.roi.terms import PRICES, SHARES_A_YEAR, Terms, Way
 
 STEP = Decimal("0.2")
+_MOST = (Decimal("0.99"), Decimal(1))
+"""The highest share a year, and the highest of hours."""
 SHARES = (Decimal("0.05"), Decimal("0.1"), Decimal("0.2"), Decimal("0.33"), Decimal("0.5"), Decimal("0.75"), Decimal(1))
-_FROM_ZERO = ("discount", "interest")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def saved(terms: Terms, months: int) -> Decimal:
 def tornado(terms: Terms, months: int) -> tuple[Swing, ...]:
     """Every input that is known and not 0, the one that moves the answer most first."""
     found = []
-    for name in (*PRICES, "busy", *_FROM_ZERO):
+    for name in (*PRICES, "busy", *SHARES_A_YEAR):
         ends = _ends(terms, name)
         if ends is not None:
             low, high, is_quoted = ends
@@ -78,4 +79,6 @@ def _ends(terms: Terms, name: str) -> tuple[Decimal, Decimal, bool] | None:
         return exact(known.low), exact(known.high), True
     value = exact(known.value if name in PRICES else known)
     high = value * (1 + STEP)
-    return None if not value else (value * (1 - STEP), min(high, Decimal(1)) if name == "busy" else high, False)
+    return (
+        None if not value else (value * (1 - STEP), high if name in PRICES else min(high, _MOST[name == "busy"]), False)
+    )

@@ -24,7 +24,8 @@ from twinlens.units import digits
 _MOST_SWINGS = 2
 _SHOWN = (Decimal("0.1"), Decimal("0.33"), Decimal("0.5"), Decimal(1))
 """Shares of use on the first screen."""
-_INPUTS = {"buy": "price", "busy": "hours used", "residual": "worth at the end", "discount": "discount rate"}
+_INPUTS = {"buy": "price", "busy": "hours used", "residual": "worth at the end", "discount": "discount rate",
+           "rent_falls": "fall of the rent a year", "resale_falls": "fall of the resale a year"}  # fmt: skip
 
 
 def roi_screen(answer: Roi, notes: Sequence[Finding] = (), *, why: bool = False) -> RenderableType:

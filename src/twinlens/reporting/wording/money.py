@@ -99,6 +99,8 @@ ASSUMED = {
     "idle-power": "energy of idle hours is not counted: no idle power is known (--idle-power 75W)",
     "rate-open": "at the slow end of the band of {taken} no load keeps the SLO, so the cost has no upper end",
     "residual": "worth {taken} at the end (--residual)",
+    "same-residual": "worth as much after 12 months as after 36 (--resale-falls)",
+    "rent-falls": "rent does not fall (--rent-falls)",
     "way-left-out": "no {taken}: the catalogue has no current price of it for {device}",
     "discount": "money later is worth as much as now (--discount)",
     "delivery": "delivered at once",
