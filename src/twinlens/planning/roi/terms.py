@@ -23,9 +23,9 @@ class Terms:
     Paid once: `buy`, and `residual`, which comes back at the end, or what `resale_falls` (of the price, each year)
     leaves of it at that age. A month: `fixed`. A year: `warranty`. An hour that is used: `energy`, `rent` (less
     `rent_falls` of it each year), `api` (what the work of the hour would cost there). An hour that is not: `idle`, of
-    energy. Every hour: `reserved`. `busy`: share of hours used. `discount`, `interest`: a year. `delivery`: months until a bought
-    machine works; until then it is rented, where there is a rent. `loan`: months over which the machine is paid, 0: at
-    once.
+    energy. Every hour: `reserved`. `busy`: share of hours used. `discount`, `interest`: a year. `delivery`: months
+    until a bought machine works; until then it is rented, where there is a rent. `loan`: months over which the machine
+    is paid, 0: at once.
     """
 
     currency: str
