@@ -13,8 +13,9 @@ from twinlens.measurement.study import Outcome, measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.html.render import render
-from twinlens.reporting.paired import Paired, paired_json, standing_words
+from twinlens.reporting.paired import Paired, paired_json, ratios_lead, standing_words
 from twinlens.reporting.text.first_lines import first_lines
 from twinlens.reporting.text.paired_table import cells, paired_of, paired_table, write_paired
 from twinlens.reporting.text.sentence import sentences
@@ -207,3 +208,33 @@ def test_points_of_several_executors_stand_against_torch_where_it_is_among_them(
     same = replace(second, point=first.point)
     pairs = paired_of((on_another_stack(first, "openvino"), on_another_stack(same, "torch")), outcome.runs)
     assert [(pair.result.above, pair.result.below) for pair in pairs] == [("openvino · fp32", "torch · fp32")]
+
+
+def test_ratios_stand_before_rates_where_more_of_them_may_be_compared(outcome: Outcome) -> None:
+    groups, (one,) = found_in(outcome)
+    unsteady = [replace(each, verdict=replace(each.verdict, validity="not valid")) for each in groups]
+    assert ratios_lead(unsteady, [one])
+    ranked = [replace(each, verdict=replace(each.verdict, validity="valid")) for each in groups]
+    assert not ratios_lead(ranked, [one])
+    assert not ratios_lead(unsteady, [not_valid(one, "drift")]), "none of either"
+    assert not ratios_lead(groups, [])
+
+
+def test_losses_of_points_that_took_turns_are_after_equally_many_steps(outcome: Outcome) -> None:
+    material = [(run, summary_of(run)) for run in outcome.runs]
+    taken = [int((run.steps.kind == "step").sum()) for run, _ in material]
+    assert len(set(taken)) > 1, "the faster point takes more steps in the same time"
+    for (run, before), (_, after) in zip(material, at_equal_steps(material), strict=True):
+        loss, least = after.metrics["final_loss"], min(taken)
+        window = run.steps.loss[run.steps.kind == "step"][:least][-max(5, least // 10) :]
+        assert loss.value == pytest.approx(window.mean())
+        assert f"at equal steps: the last of {least}" in loss.method
+        assert {**after.metrics, "final_loss": before.metrics["final_loss"]} == before.metrics
+    entries = view(material).lenses[0].entries
+    shown = {each.metrics["final_loss"].value for entry in entries for each in entry.group.runs}
+    assert shown == {each.metrics["final_loss"].value for _, each in at_equal_steps(material)}
+
+
+def test_a_run_that_stood_alone_keeps_its_own_loss(outcome: Outcome) -> None:
+    (run, *_) = outcome.runs
+    assert at_equal_steps([(run, summary_of(run))])[0][1] == summary_of(run)

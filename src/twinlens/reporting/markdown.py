@@ -9,6 +9,7 @@ from rich.text import Text
 
 from twinlens.record.run import Run
 from twinlens.reporting import display
+from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.paired import ratio_words
 from twinlens.reporting.screen.figures import figures_of
 from twinlens.reporting.screen.one_run import verdict_line
@@ -31,7 +32,8 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|~#@])")
 
 def markdown(material: Sequence[Material]) -> str:
     """One run with its figures, or several as a table of points. Foreign words are escaped: they are only text."""
-    kept, absent = those_measured(each_once(material)[0])
+    measured, absent = those_measured(each_once(material)[0])
+    kept = at_equal_steps(measured)
     blocks = _of_run(*kept[0]) if len(kept) == 1 else _of_points(kept)
     blocks.append(_items(absent))
     return "\n\n".join(block for block in blocks if block) + "\n"

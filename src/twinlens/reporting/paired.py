@@ -41,6 +41,12 @@ class Paired:
         return self.result.metric != "decode_tokens_per_s"
 
 
+def ratios_lead(groups: Sequence[Group], turns: Sequence[Paired]) -> bool:
+    """Whether ratios stand before rates: where a larger share of the ratios than of the rates may be compared."""
+    comparable = sum(pair.ranked for pair in turns)
+    return comparable * len(groups) > sum(group.ranked for group in groups) * len(turns)
+
+
 def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference) -> tuple[Paired, ...]:
     """The ratios of all groups that took turns with their reference, headline first; none where none did."""
     by_id = {run.id: run for run in runs if run.sections.pairing}

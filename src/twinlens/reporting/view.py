@@ -12,6 +12,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
+from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.load_kind import (
     SERVED,
     LoadKind,
@@ -100,7 +101,8 @@ def view(
     if not material:
         raise ValueError("a report needs at least one run")
     material, again = each_once(material)
-    material, absent = those_measured(material)
+    measured, absent = those_measured(material)
+    material = at_equal_steps(measured)
     groups = group(summary for _, summary in material)
     by_summary = {id(summary): (run, summary) for run, summary in material}
     lenses = tuple(

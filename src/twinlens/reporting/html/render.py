@@ -20,6 +20,7 @@ from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
 from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
 from twinlens.reporting.html.validity import validity
+from twinlens.reporting.paired import ratios_lead
 from twinlens.reporting.text.paired_table import HEADS, LEGEND, cells, paired_of
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import View
@@ -33,6 +34,7 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
     """The whole report as one HTML document. Everything foreign is escaped; charts are static SVG."""
     facts = stack(view)
     turns = paired_of([each for lens in view.lenses for each in lens.groups], [run for run, _ in view.material])
+    ratios = {lens.lens: [each for each in turns if each.group.lens == lens.lens] for lens in view.lenses}
     parts = [
         page.part(lens, entries, drawn)
         for lens in (lens.under("lockstep") for lens in view.lenses)
@@ -58,7 +60,8 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
         diagnosed={lens.lens: diagnosed_points(lens, diagnose) for lens in view.lenses},
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
-        paired={lens.lens: [each for each in turns if each.group.lens == lens.lens] for lens in view.lenses},
+        paired=ratios,
+        lead={lens.lens: ratios_lead(lens.groups, ratios[lens.lens]) for lens in view.lenses},
         paired_cells=cells,
         paired_heads=HEADS,
         paired_legend=LEGEND,

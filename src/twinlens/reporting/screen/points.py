@@ -13,7 +13,7 @@ from twinlens.record.search import SearchRecord
 from twinlens.record.validity import Validity
 from twinlens.reporting.display import MARKS, STYLES, clean, join_names, legend
 from twinlens.reporting.load_kind import verdict_of
-from twinlens.reporting.paired import Paired, ratio_words
+from twinlens.reporting.paired import Paired, ratio_words, ratios_lead
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.point_table import PointTable, TablePart, parts_of, tables_of
@@ -66,9 +66,7 @@ def _choices(
         yield Stack(
             hanging("", f"{verdict_words(groups, turns)}{'' if reasons else _labels(groups)}", style),
             *([hanging("", head, "")] if head else []),
-            *(line for table in tables for line in (*[Text("")] * air, *table.lines)),
-            *[Text("")] * air,
-            *_ratio_lines(turns, ratios),
+            *_rates_and_ratios(groups, turns, tables, air, ratios),
             *(hanging("", f"{group}.", "bold") for group in _searched(searches)),
             *(_why(parts, findings) if reasons else []),
             *_findings(groups, findings),
@@ -78,6 +76,16 @@ def _choices(
             *([hanging("next   ", step, "")] if step else []),
             hanging("more   ", _what_is_left_out(tables), "dim"),
         )
+
+
+def _rates_and_ratios(
+    groups: Sequence[Group], turns: Sequence[Paired], tables: Sequence[PointTable], air: int, most: int | None
+) -> list[RenderableType]:
+    """The lines of the tables, and those of the ratios before or after them."""
+    gap = [Text("")] * air
+    rates = [line for table in tables for line in (*gap, *table.lines)]
+    ratios = _ratio_lines(turns, most)
+    return [*gap, *ratios, *rates, *gap] if ratios_lead(groups, turns) else [*rates, *gap, *ratios]
 
 
 def _ratio_lines(turns: Sequence[Paired], most: int | None) -> list[RenderableType]:

@@ -9,6 +9,8 @@ from rich.console import RenderableType
 
 from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
+from twinlens.reporting.equal_steps import at_equal_steps
+from twinlens.reporting.paired import ratios_lead
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.one_run import run_screen
 from twinlens.reporting.screen.points import points_screen
@@ -27,7 +29,8 @@ def runs_table(
     """`whole`: every metric of a run that stands alone, the full tables of several. A run that is given twice is shown
     once, and a sentence says so."""
     given, again = each_once(material)
-    kept, absent = those_measured(given)
+    measured, absent = those_measured(given)
+    kept = at_equal_steps(measured)
     parts = [hanging("! ", sentence, "yellow") for sentence in given_twice(again)]
     left_out = [hanging("! ", clean(sentence, 600), "yellow") for sentence in absent]
     if len(kept) == 1:
@@ -41,8 +44,9 @@ def runs_table(
     notes = Footnotes()
     runs = [run for run, _ in kept]
     lenses = [lens for lens in LENSES if any(member.lens == lens for member in groups)]
-    parts += [summary_table(groups, lens, notes, runs) for lens in lenses]
-    parts += [paired_table(turns)] if turns else []
+    rates = [summary_table(groups, lens, notes, runs) for lens in lenses]
+    ratios = [paired_table(turns)] if turns else []
+    parts += [*ratios, *rates] if ratios_lead(groups, turns) else [*rates, *ratios]
     return Stack(*parts, *(search_table(record) for record in searches))
 
 

@@ -19,6 +19,7 @@ from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.estimator.widened import widened
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.quality import EQUAL_STEPS
 from twinlens.stats.summary.group import Group
 from twinlens.units import NATS
 
@@ -204,7 +205,9 @@ def _quality(group: Group, other: Group) -> str:
     else:
         ends = dict.fromkeys(f"{end:.2g}" for end in sorted(map(abs, (apart.low, apart.high))))
         told = f"they differ by {' to '.join(ends)} nats"
-    return f", with final losses of {shown} nats ({told}; after equal time, not equal steps)"
+    is_equal = all(EQUAL_STEPS in run.metrics["final_loss"].method for side in (group, other) for run in side.runs)
+    steps = EQUAL_STEPS if is_equal else "after equal time, not equal steps"
+    return f", with final losses of {shown} nats ({told}; {steps})"
 
 
 def _losses(group: Group) -> list[float]:

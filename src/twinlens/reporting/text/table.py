@@ -29,6 +29,7 @@ from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.spec.precision import Lens
 from twinlens.stats.finding.checks import is_impossible
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.quality import EQUAL_STEPS
 from twinlens.stats.summary.group import Group, Summary
 
 WIDTH = 80
@@ -183,6 +184,9 @@ def _legend(groups: Sequence[Group], lens: Lens) -> str:
     ]
     if lens == "inference":
         words.append(gate_legend(groups))
+    losses = [loss for group in groups for run in group.runs if (loss := run.metrics.get("final_loss")) is not None]
+    if any(EQUAL_STEPS in loss.method for loss in losses):
+        words.append("loss: after as many steps as every point took.")
     return " ".join(words)
 
 

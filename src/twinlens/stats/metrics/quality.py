@@ -10,6 +10,7 @@ from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.units import COUNT, NATS, SECONDS, digits
 
+EQUAL_STEPS = "at equal steps"
 _CENSORED = "interval-censored at the evaluations: (last miss, first hit]; the value is the middle"
 
 
@@ -69,6 +70,16 @@ def _final_loss(steps: Steps, looked: np.ndarray) -> Estimate:
     if not recent.size:
         return Estimate.absent(NATS, "no step recorded a loss")
     return mean_interval(recent, unit=NATS, method_suffix=f", training loss of the last {recent.size} steps")
+
+
+def loss_after(steps: Steps, count: int) -> Estimate:
+    """The training loss after so many optimizer steps, nats: the mean of the last max(5, count/10) of these."""
+    losses = steps.loss[steps.kind == "step"][:count]
+    recent = losses[-max(5, count // 10) :]
+    recent = recent[np.isfinite(recent)]
+    if not recent.size:
+        return Estimate.absent(NATS, "no step recorded a loss")
+    return mean_interval(recent, unit=NATS, method_suffix=f", training loss {EQUAL_STEPS}: the last of {count}")
 
 
 def _gap(loss: Estimate, entropy_rate_nats: float) -> Estimate:
