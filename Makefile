@@ -78,7 +78,8 @@ test-vllm: .venv-vllm/ready .venv-quantise/ready
 
 # One model through every runtime and every training stack that runs on this processor: most of an hour on two cores.
 ladder: .venv/ready .venv/engines .venv-hosts/ready .venv-vllm/ready
-	$(BIN)/twinlens measure ladder-inference
+	$(BIN)/twinlens measure ladder-weights
+	$(BIN)/twinlens measure ladder-inference --set workload.model=$$(ls -d runs/*_ladder-weights_*/*/weights | tail -1)
 	$(BIN)/twinlens measure ladder-training
 
 # What the published runs come to with today's code: run it after a change of a metric, a verdict or a table.

@@ -17,6 +17,7 @@ from torch import nn  # noqa: E402
 
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.in_process.lockstep import refuse_uneven  # noqa: E402
+from twinlens.executors.launch.model_folder import servable  # noqa: E402
 from twinlens.executors.torch.generation import Generation  # noqa: E402
 from twinlens.executors.torch.infer import TorchServer  # noqa: E402
 from twinlens.executors.torch.model.quantize import Int4WeightLinear, Int8WeightLinear  # noqa: E402
@@ -24,6 +25,7 @@ from twinlens.measurement.facts.predicted_work import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 from twinlens.record.request import Request  # noqa: E402
 from twinlens.schedule.request import ScheduledRequest  # noqa: E402
+from twinlens.spec.model.any_model import any_model  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.metrics.fidelity import fidelity  # noqa: E402
 from twinlens.theory.flop import decode_flop, forward_flop, parameters  # noqa: E402
@@ -121,6 +123,20 @@ def test_a_trained_model_is_saved_and_served_with_its_own_weights(trained: str) 
     fresh, random = opened()
     assert answer(server) != answer(fresh)
     assert facts.executor.value("model.weights_hash") != random.executor.value("model.weights_hash")
+
+
+def test_a_model_that_was_trained_from_a_config_is_saved_as_servers_take_it(trained: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    servable(any_model(trained))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(trained)
+    texts = [tokenizer.decode([symbol]) for symbol in range(16)]
+    assert all(len(text) == 1 and text.isprintable() and text.strip() for text in texts), "the language is visible"
+    assert len(set(texts)) == 16
+    config = any_model(trained).config
+    ends = [config[f"{name}_token_id"] for name in ("pad", "bos", "eos")]
+    assert min(ends) > 16, "no symbol of the language ends a text"
+    assert tokenizer.eos_token_id == config["eos_token_id"]
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False).endswith("a")
 
 
 def test_weights_of_a_folder_have_a_load_and_drawn_ones_have_none(trained: str) -> None:

@@ -24,6 +24,7 @@ from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.adapter import trained_parameters, with_adapter
 from twinlens.executors.torch.model.build import build_model, choose_device, set_threads, synchronize
 from twinlens.executors.torch.model.data import Batches
+from twinlens.executors.torch.model.folder import save_with_tokenizer
 from twinlens.executors.torch.model.fp8 import convert_to_fp8, refuse_odd_rows
 from twinlens.executors.torch.model.loader import FolderBatches
 from twinlens.executors.torch.model.quantize import cast
@@ -124,8 +125,14 @@ class TorchTrainer:
         return ceilings_again(self.spec, self.device)
 
     def save(self, folder: Path) -> None:
-        """Write the weights as a Hugging Face folder (config.json and safetensors), or the adapter as PEFT's."""
-        self.model.save_pretrained(folder, safe_serialization=True)
+        """Write the weights as a Hugging Face folder (config.json and safetensors), or the adapter as PEFT's.
+
+        A language model of a config has a tokenizer written beside it, without which no server would load it.
+        """
+        if self.ref.folder is None and self.workload.method == "full" and hasattr(self.model.config, "vocab_size"):
+            save_with_tokenizer(self.model, folder)
+        else:
+            self.model.save_pretrained(folder, safe_serialization=True)
 
     def _built(self, ref: Model) -> nn.Module:
         """The model, with its adapter where one is trained. Random weights are drawn in fp32 for all methods alike."""

@@ -18,6 +18,7 @@ from twinlens.spec.model.any_model import any_model
 
 SPECIALS = ("<|pad|>", "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 _BYTES = 256
+_UNLIMITED = 10**9  # positions of a model that has no limit of its own
 _TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -40,20 +41,52 @@ def write_folder(model: str, folder: Path, seed: int) -> None:
     plain = byte_level(vocabulary)
     with torch.no_grad():
         built.get_output_embeddings().weight[_no_text(plain, vocabulary)] = 0
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=plain,
-        pad_token=SPECIALS[0],
-        bos_token=SPECIALS[1],
-        eos_token=SPECIALS[2],
-        additional_special_tokens=list(SPECIALS[3:]),
-        model_max_length=int(built.config.max_position_embeddings),
-        clean_up_tokenization_spaces=False,
-    )
-    tokenizer.chat_template = _TEMPLATE
+    tokenizer = _for_servers(plain, int(built.config.max_position_embeddings))
     built.config.bos_token_id, built.config.pad_token_id, built.config.eos_token_id = 1, 0, None
     built.generation_config = transformers.GenerationConfig(bos_token_id=1, pad_token_id=0, do_sample=False)
     built.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
+
+
+def save_with_tokenizer(model: Any, folder: Path) -> None:
+    """Weights that were trained here from a config, as a folder that a server can load too.
+
+    Texts of the synthetic language are the lowest ids, so these are visible characters, and the specials are the
+    highest, which nothing was trained to answer with.
+    """
+    import transformers
+
+    vocabulary, count = int(model.config.vocab_size), len(SPECIALS)
+    pad, begin, end = range(vocabulary - count, vocabulary - count + 3)
+    model.config.pad_token_id, model.config.bos_token_id, model.config.eos_token_id = pad, begin, end
+    model.generation_config = transformers.GenerationConfig(
+        pad_token_id=pad, bos_token_id=begin, eos_token_id=end, do_sample=False
+    )
+    model.save_pretrained(folder, safe_serialization=True)
+    said = json.loads(byte_level(vocabulary).to_str())
+    entries = said["model"]["vocab"]
+    said["model"]["vocab"] = {text: (number - count) % vocabulary for text, number in entries.items()}
+    for each in said["added_tokens"]:
+        each["id"] = (each["id"] - count) % vocabulary
+    tokenizer = Tokenizer.from_str(json.dumps(said))
+    positions = int(getattr(model.config, "max_position_embeddings", 0) or _UNLIMITED)
+    _for_servers(tokenizer, positions).save_pretrained(folder)
+
+
+def _for_servers(tokenizer: Tokenizer, positions: int) -> Any:
+    import transformers
+
+    whole = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=SPECIALS[0],
+        bos_token=SPECIALS[1],
+        eos_token=SPECIALS[2],
+        additional_special_tokens=list(SPECIALS[3:]),
+        model_max_length=positions,
+        clean_up_tokenization_spaces=False,
+    )
+    whole.chat_template = _TEMPLATE
+    return whole
 
 
 def byte_level(vocabulary: int) -> Tokenizer:
