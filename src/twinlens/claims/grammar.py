@@ -42,7 +42,7 @@ _LABELLED = tuple(
             r"(?i:(?:draft(?:ing|s)?|speculat(?:ion|ing|es?))(?:[ -](?:length|depth|tokens))?|gamma|k(?==))(?: of)?",
             _COUNT,
         ),
-        ("share", r"(?i:acceptance(?: rate| probability)?|MFU|utili[sz]ation)", _PART),
+        ("share", r"(?i:acceptance(?: rate| probability)?|alpha|MFU|utili[sz]ation)", _PART),
     )
 )
 _TIMES = tuple(
@@ -66,7 +66,7 @@ _OF_SIZE = re.compile(r"(?:[A-Za-z][\w.]*-)*?[A-Za-z][A-Za-z\d.]*-(?=\d+(?:\.\d+
 
 
 _SIZE_NEXT = re.compile(r"(?:[ ,(]+(?:with|its|has|at|the|a|is)\b)*[ ,(]+\d[\d.]*[BbMT](?![A-Za-z0-9])")
-_STEP_TIME = re.compile(r"(?i)(?:TPOT|ITL|inter-token latency|time per (?:output )?token)(?: of| is|:| =|=| at)*\s*$")
+_STEP_TIME = re.compile(r"(?i)(?:TPOT|ITL|inter-token latency|time per (?:output )?token|step(?: time)?)(?: of| is| takes|:| =|=| at)*\s*$")
 
 
 def read_claim(text: str) -> Claim:
@@ -121,7 +121,9 @@ def _of_each(claim: Claim) -> Claim:
     for topic, per in pers:
         apart = [each for each in claim.words if each.name == topic and each.text.lower() != "each"]
         figures = [each for each in claim.said if each.kind in ("bytes", "rate", "kv_bytes", "power")]
-        if apart and len(figures) == 1 and figures[0].per in ("", per):
+        if apart and per == "user" and {"sequences", "context"} <= {each.kind for each in claim.said}:
+            claim = replace(claim, words=tuple(each for each in claim.words if each not in apart))  # of the context
+        elif apart and len(figures) == 1 and figures[0].per in ("", per):
             said = tuple(replace(each, per=per) if each == figures[0] else each for each in claim.said)
             claim = replace(claim, said=said, words=tuple(each for each in claim.words if each not in apart))
     return claim
@@ -141,7 +143,7 @@ def _in_place(said: Said, text: str, end: int, before: list[Said], words: list[W
         return replace(said, kind="ratio")
     if said.kind == "time" and _STEP_TIME.search(text[: said.at]):
         return replace(said, kind="token_time")
-    if said.kind == "params" and re.search(r"(?i)activat(?:es|ing|ed)(?: only| about| just)? $", text[: said.at]):
+    if said.kind == "params" and re.search(r"(?i)activat(?:es?|ing|ed)(?: [a-z]+){0,4} $", text[: said.at]):
         return replace(said, kind="active")
     if (
         said.kind == "time"
@@ -176,7 +178,7 @@ def _within(said: Said, text: str) -> list[Word]:
     found: list[Word] = []
     for start in re.finditer(r"(?<=[ -])(?=[A-Za-z])", said.text):
         at = said.at + start.start()
-        if named := _name(text, at):
+        if named := _name(text[: said.at] + said.text.replace("-", " "), at):
             found.append(named[0])
         else:
             _topic(text, at, found, [])
@@ -230,7 +232,7 @@ def _topic(text: str, at: int, words: list[Word], unread: list[str]) -> int:
     word = _WORD.match(text, at)
     if word is None:
         return at + 1
-    bare = word[0].strip(".'’*~").lower()
+    bare = word[0].strip(".'’*~").lower().removesuffix("'s")
     if bare and bare not in FILLERS and not NUMBER.fullmatch(bare):
         if _is_name(text, word) and bare not in MAKERS:
             kind = "family" if _SIZE_NEXT.match(text, word.end()) else "topic"

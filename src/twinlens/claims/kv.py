@@ -125,10 +125,11 @@ def kv_tokens(view: View) -> Answer | Gap | None:
     claimed = view.one("context") if view.peek("context") else view.one("tokens")
     if claimed is None or not view.says("kv") or not view.says("fits") or not view.peek("bytes"):
         return None
+    is_capacity = any(each.text.lower().startswith("hold") for each in view.claim.words if each.name == "fits")
     subject, room = subject_of(view), view.value("bytes")
     cache = cache_of(view, subject)
     if cache is None or room is None:
         return Gap("kv-tokens", lacking({"model-layers": cache, "device": room}))
     terms = (Term("room", room, "bytes"), Term("kv-per-token", cache.per_token, "bytes/token"))
     return Answer("kv-tokens", "tokens", claimed, (Case(room / cache.per_token, terms, "{0} / {1}"),),
-                  bound="at-most", assumed=cache.assumed)  # fmt: skip
+                  bound="same" if is_capacity else "at-most", assumed=cache.assumed)  # fmt: skip

@@ -143,8 +143,8 @@ SETTINGS = {
 
 _TRAIN = ("training", "mfu")
 LAWS: tuple[Law, ...] = (
-    Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "devices"), ("rate",), 1 / HOUR_S,
-        maybe=("devices",), either=("devices",), missing=("utilisation",)),
+    Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "devices"), ("rate", "utilisation"), 1 / HOUR_S,
+        maybe=("devices", "utilisation"), either=("devices",), missing=("utilisation",)),
     Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "device-time"), ("tokens",), 1 / HOUR_S),
     Law("bill", "$", ("money", "cost_month", "cost_day"), ("price-per-token", "tokens")),
     Law("bill", "$", ("money",), ("price-per-hour", "devices", "tokens"), ("rate",), 1 / HOUR_S, maybe=("devices",),

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from twinlens.claims import compute, cost, device, kv, memory
+from twinlens.claims.algebra import arithmetic
 from twinlens.claims.answer import Answer, Gap
 from twinlens.claims.collective import all_reduce_share, all_reduce_time
 from twinlens.claims.decode import decode_rate, decode_time
@@ -28,8 +29,9 @@ RULES: tuple[Rule, ...] = (
     all_reduce_time, all_reduce_share, compute.speculation, compute.totals, compute.end_to_end, compute.ridge_batch,
     device.link, ratio, kv.kv_size, kv.kv_room, kv.kv_each, kv.kv_tokens, compute.prefill, decode_rate, decode_time,
     device.bandwidth, device.memory, device.power, device.rate,
-    memory.training_fit, memory.training_memory, memory.fit, memory.weights_size,
+    memory.left_over, memory.training_fit, memory.training_memory, memory.fit, memory.weights_size,
     *(partial(device.model_figure, kind) for kind in ("active", "params", "kv_heads", "heads", "layers")),
+    arithmetic,
 )  # fmt: skip
 """Of two that use as much of a sentence, the first is taken."""
 _VAGUE = ("named", "machine", "ratio", "each", "share", "peak", "bandwidth", "half", "dense", "day", "month", "needs")

@@ -30,9 +30,10 @@ _NEAR = 0.08  # a solution is named by round numbers where these come this close
 _CONTEXTS = tuple(2**power for power in range(9, 21))
 _NEEDS = re.compile(r"(?i)\b(?:needs?|requires?|takes?|wants?|must|demands?|minimum)\b")
 _OF_KV = re.compile(r"(?i)\d ?[GMT]i?B (?:(?:of|for)(?: the)? )?kv\b")
+_LEAVES = re.compile(r"(?i)leav(?:es?|ing) (?:only |about |around |roughly |some )*$")
 _CLOSE = 30  # letters
 _RUNS_ON = re.compile(
-    r"(?i)\b(?:runs?|running|served?|host(?:s|ed)?|squeezed?|cram(?:med)?|deploy(?:ed)?|works?) (?:[\w.-]+ ){0,3}?"
+    r"(?i)\b(?:runs?|running|served?|host(?:s|ed)?|squeez(?:es?|ed)|cram(?:med)?|deploy(?:ed)?|works?) (?:[\w.-]+ ){0,3}?"
     r"(?:on|in)(?:to)?\b"
 )
 _FORMATS = ("fp16", "int8", "q4_k_m", "4-bit")
@@ -144,6 +145,28 @@ def of_kv(view: View) -> bool:
 def _with_scales(stored: tuple[Stored, ...]) -> tuple[Stored, ...]:
     """The readings that a file can have: four bits and no scales are a size by hand."""
     return tuple(each for each in stored if each.name != "4-bit") or stored
+
+
+def left_over(view: View) -> Answer | Gap | None:
+    """ "405B in FP8 leaves 720 GB of 8 H200 for KV": the memory of the devices without the weights."""
+    said = next((each for each in view.claim.all("bytes") if _LEAVES.search(view.claim.text[: each.at])), None)
+    subject, device = subject_of(view), device_of(view)
+    if said is None or subject is None or device is None or any(map(view.peek, ("context", "sequences"))):
+        return None
+    stored = stored_of(view, subject)
+    if not stored:
+        return Gap("memory", ("precision",))
+    rest = [each for each in view.claim.all("bytes") + view.claim.all("card_bytes") if each != said]
+    room = float(device[0].memory_bytes) * (devices_of(view) or 1.0)
+    view.used.update(each for each in rest if abs(each.value / device[0].memory_bytes - 1) < _NEAR)
+    view.used.add(said)
+    view.says("kv", "fits")
+    cases = tuple(
+        Case(room - each.bytes, (Term("memory", room, "bytes"), Term("weights", each.bytes, "bytes")), "{0} − {1}",
+             each.name if len(stored) > 1 else "")
+        for each in stored if each.bytes < room
+    )  # fmt: skip
+    return Answer("left-over", "bytes", said, cases, assumed=device[1], missing=("runtime-memory",)) if cases else None
 
 
 def _room_answer(

@@ -176,6 +176,11 @@ def _period(view: View) -> Part | None:
     return None
 
 
+def _utilisation(view: View) -> Part | None:
+    share = part_of_whole(view.one("share")) if view.says("share") else None
+    return Part("share", ((view.value("share") or share.value, ""),)) if share else None
+
+
 def _tokens_out(view: View) -> Part | None:
     value = view.value("tokens_out") if view.peek("tokens_out") else view.value("context")
     return None if value is None else Part("tokens", ((value, ""),))
@@ -225,5 +230,5 @@ PARTS: Mapping[str, Callable[[View], Part | None]] = {
     "tokens-per-step": lambda view: _said("tokens_step" if view.peek("tokens_step") else "passed", "tokens")(view),
     "requests-per-second": _said("rps", "1/s"), "context": _said("context", "tokens"),
     "bytes-per-token": _said("kv_token", "bytes"), "bytes": _said("bytes", "bytes"), "link-rate": _link_rate,
-    "uses-per-day": _said("uses", "uses"), "read": _read, "tokens-out": _tokens_out,
+    "uses-per-day": _said("uses", "uses"), "read": _read, "utilisation": _utilisation, "tokens-out": _tokens_out,
 }  # fmt: skip

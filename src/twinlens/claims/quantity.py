@@ -99,6 +99,7 @@ FORMS: tuple[Form, ...] = (
           lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
     _form("price_token", rf"{_X}{_PER}(?P<y>[MB]|million|billion)",
           lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
+    _form("tokens_dollar", rf"{_X} ?{_TOKENS} (?:per|for a|a) (?:dollar|USD)", _scale),
     _form("tokens_param", rf"{_TOKENS} per param(?:eter)?", _one),
     _form("price_useful", rf"{_X}{_PER}useful[ -](?:GPU[- ])?h(?:ou)?r?", _scale, money=True),
     _form("price_kwh", rf"{_PER}(?:kWh|kilowatt[ -]hour)", _one, money=True),
@@ -124,6 +125,7 @@ FORMS: tuple[Form, ...] = (
     _form("kv_token", rf"(?:B|bytes?){_KV_OF}{_PER_TOKEN}", _one),
     _form("bytes", _B, _bytes),
     _form("bytes", _LONG, _bytes),
+    _form("tokens_per_j", rf"{_X} ?{_TOKENS}{_PER}kWh", lambda match, n: _scale(match, n) / 3.6e6),
     _form("tokens_per_j", rf"{_TOKENS}{_PER}(?:J|[Jj]oule)", _one),
     _form("tokens_per_j", rf"{_TOKENS}/s(?:/| per )(?:W|[Ww]att)", _one),
     _form("j_token", rf"(?P<x>[mk]?)(?:J|[Jj]oules?){_PER_TOKEN}",
@@ -132,6 +134,7 @@ FORMS: tuple[Form, ...] = (
     _form("rate", rf"{_X} ?{_TOKENS}(?=/(?:user|GPU|gpu)/s)", _scale),
     _form("tokens_step", rf"(?P<x>[kKM]|[Tt]housand|[Mm]illion) ?{_TOKENS}{_PER}(?:optimizer )?(?:step|batch|"
           rf"iteration|update)", _scale),
+    _form("tokens_step", r"(?P<x>[kKM]|[Tt]housand|[Mm]illion)[ -]?tok(?:en)?s? (?:global )?batch(?:es)?", _scale),
     _form("passed", rf"{_TOKENS}{_PER}(?:\w+ )?(?:step|pass|verification|iteration)", _one),
     _form("rate", rf"{_X} ?{_TOKENS}{_PER}(?P<h>h(?:ou)?r?|min(?:ute)?)(?![\w])",
           lambda match, n: _scale(match, n) / (60 if match["h"][0] == "m" else 3600)),
@@ -162,7 +165,7 @@ FORMS: tuple[Form, ...] = (
           r"floating[ -]point operations)", lambda match, n: _flop(match)),
     _form("flop_days", r"(?:petaflop|PFLOP|PF)(?:/s|s)?[ -]days?", lambda match, n: 1e15 * 86400),
     _form("device_time", rf"{_X}[ -]?(?:(?:GPU|gpu|[HABLV]\d{{2,3}}|MI\d{{3}}X?|TPU|device|accelerator|card)"
-          rf"[ -])(?P<t>h(?:ou)?rs?|hours?|days?|months?|years?)",
+          rf"[ -](?:GPU[ -])?)(?P<t>h(?:ou)?rs?|hours?|days?|months?|years?)",
           lambda match, n: _scale(match, n) * _seconds(match, n)),
     _form("energy", r"(?P<x>[kMGm]?)(?:Wh|wh|[Ww]att[- ]hours?)",
           lambda match, n: 3600 * _scale_of_power(match, n)),
@@ -197,6 +200,7 @@ FORMS: tuple[Form, ...] = (
     _form("layers", r"(?:transformer )?layers?", _one),
     _form("context", r"(?P<x>[kK])", _context),
     _form("time", _TIME, _seconds),
+    _form("params", r" ?(?:total )?param(?:eter)?s", _one),
     _form("params", rf"(?P<x>[MBTmbt]|[Mm]illion|[Bb]illion|[Tt]rillion|bn){_PARAMS}", _scale),
 )  # fmt: skip
 """What may follow a number, the longest first: "45 tok/s" is a rate before "45 t" could be anything else."""

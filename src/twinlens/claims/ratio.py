@@ -6,6 +6,7 @@ import re
 
 from twinlens.claims.answer import Answer, Case, Gap, Term
 from twinlens.claims.names import DEVICES, FORMATS, device_at
+from twinlens.claims.part import link_rates
 from twinlens.claims.said import UNREADABLE, Said, View
 from twinlens.claims.subject import Subject, stored_as, subject_of
 from twinlens.errors import BadInput
@@ -33,6 +34,9 @@ def ratio(view: View) -> Answer | Gap | None:
     if len(formats) == 2:
         view.used.update(each for each in view.claim.words if each.kind == "format")
         return _formats(view, claimed, *formats)
+    if len(links := view.claim.names("link")) == 2 and all(name in link_rates() for name in links):
+        view.used.update(each for each in view.claim.words if each.kind == "link")
+        return _of(claimed, (_pair("bandwidth", *(link_rates()[name] for name in links), "bytes/s"),), ())
     if len(devices) > 2 or len(formats) > 2:
         raise BadInput(f"a ratio is of two, and the claim names {', '.join(devices or formats)}", code=UNREADABLE)
     return Gap("ratio", ("what-is-compared",))
@@ -50,9 +54,19 @@ def _claimed(view: View) -> Said | None:
         if view.says(word):
             return Said("ratio", value, value, word)
     share = view.one("share")
-    if share is not None and view.about("ratio") and share.low is not None and share.high is not None:
+    if share is None or share.low is None or share.high is None:
+        return None
+    if _LESS.search(view.claim.text):
+        left = 1 - max(share.low, share.high)
+        return Said("ratio", 1 / (1 - share.low), 1 / left, share.text, share.off) if left > 0 else None
+    if _MORE.search(view.claim.text):
         return Said("ratio", 1 + share.low, 1 + share.high, share.text, share.off)
     return None
+
+
+_LESS = re.compile(r"(?i)\b(?:less|fewer|lower|smaller|sav(?:es?|ing)|reduc\w+|cuts?|shr[aiu]nk\w*|cheaper|drops?)\b")
+_MORE = re.compile(r"(?i)\b(?:more|faster|higher|larger|bigger|greater|longer|quicker|slower)\b")
+"""What a share adds to, and what it is taken from: "12 % faster" is 1.12, and "saves 50 %" is 2."""
 
 
 def _pair(name: str, one: float, other: float, unit: str, assumed: str = "") -> Case:

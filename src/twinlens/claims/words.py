@@ -9,10 +9,10 @@ _TOPICS = (
     "sparse"),
     (r"without|w/o|except(?:ing)?|exclud(?:es?|ing)|minus|other than|unless|offload(?:s|ed|ing)?|(?:over|under)"
      r"-?(?:clock|volt)(?:s|ed|ing)?|throttl(?:es?|ed|ing)|power[ -]?(?:capped|limited)|prun(?:ed?|ing)|distill?ed|"
-     r"mig|slices?|laptop|mobile|swap(?:s|ped|ping)?|spill(?:s|ed|ing)?|shared?|sharing|partition(?:s|ed|ing)?|"
+     r"mig|slices?|laptop|mobile|swap(?:s|ped|ping)?|spill(?:s|ed|ing)?|shared?(?! (?:by|among|between|across))|sharing|partition(?:s|ed|ing)?|"
      r"compress(?:ed|ing|ion)?|evict(?:s|ed|ing|ion)?|reus(?:es?|ed|ing)|disaggregated|(?:prefix|prompt)[ -]cach"
      r"(?:es?|ed|ing)|unlike|(?:pipeline|expert|data|sequence|context)[ -]parallel(?:ism)?|used to|system ram|derated?|"
-     r"overlap(?:s|ped|ping)?|ssd|nvme|mha|oversubscri(?:bed|ption)|recomput(?:es?|ed|ing|ation)|"
+     r"overlap(?:s|ped|ping)?|mha|oversubscri(?:bed|ption)|recomput(?:es?|ed|ing|ation)|"
      r"(?:activation|gradient) checkpoint(?:s|ed|ing)", "turns"),
     (r"bidirectional(?:ly)?|both (?:ways|directions)", "both-ways"),
     (r"(?:each|one|per|in one|in each) (?:way|direction)|unidirectional(?:ly)?", "one-way"),
@@ -46,7 +46,7 @@ _TOPICS = (
     (r"speculative(?: decoding)?|speculation|eagle(?:-?[23])?|medusa", "speculation"),
     (r"prefill(?:s|ed|ing)?|ttft|time to first token", "prefill"), (r"decod(?:e|es|ing)|generat(?:e|es|ion|ing)",
     "decode"),
-    (r"fits?|holds?|loads?|hold|room|headroom|enough|sufficient|suffices?", "fits"),
+    (r"(?:at |under )?full load", "peak"), (r"fits?|holds?|loads?|hold|room|headroom|enough|sufficient|suffices?", "fits"),
     (r"cannot|can't|(?:does|do|is|are|wo|would|did) ?n[o']t|doesn't|don't|isn't|aren't|won't|not|never|neither|"
           r"nobody|no one|none|no|nor|hardly|barely|lacks?|fails?", "not"),
     (r"(?:per|each|every)[ -](?:user|stream|request)|each|hard ceiling|ceiling", "each"),
@@ -94,14 +94,14 @@ ABOUT = {
     "training-rate": "training mfu", "chinchilla": "training", "steps": "training",
     "tokens-per-step": "training speculation acceptance each", "flop-per-token": "forward decode per-token training",
     "ridge": "ridge compute-bound", "ridge-batch": "ridge compute-bound", "energy": "energy", "energy-cost": "energy",
-    "energy-per-token": "energy", "tokens-per-joule": "energy", "energy-share": "energy share",
+    "energy-per-token": "energy", "tokens-per-joule": "energy", "energy-share": "energy share ratio",
     "stream-rate": "tpot decode each", "bill": "amortised", "price-per-hour": "amortised share hour",
     "break-even": "break-even ratio hour", "cost-per-request": "training", "all-reduce-share": "all-reduce mfu",
-    "all-reduce-time": "all-reduce", "ratio": "ratio less states weights fits",
+    "all-reduce-time": "all-reduce gradients", "ratio": "ratio less states weights fits",
     "speculation": "speculation acceptance ratio each",
     "tokens-per-pass": "speculation acceptance each", "total-rate": "each", "total": "each all-reduce",
     "model": "per-token",
-    "link": "per-device", "training-memory": "training", "prefill-rate": "prefill", "ttft": "prefill",
+    "link": "per-device", "arithmetic": "training decode energy tpot each per-token hour kv amortised prefill", "training-memory": "training", "prefill-rate": "prefill", "ttft": "prefill",
 }  # fmt: skip
 """Topics that each figure is about: beside it they change nothing."""
 MAKERS = frozenset({

@@ -30,6 +30,7 @@ QUANTITIES = {
     "total": "All together",
     "transfer-time": "Time of a transfer", "tokens-time": "Time for the tokens", "tokens": "Tokens", "mbu": "MBU",
     "tokens-per-parameter": "Tokens per parameter",
+    "arithmetic": "Arithmetic", "left-over": "Memory left over",
     "end-to-end": "Latency", "model": "Model",
 }  # fmt: skip
 _MISSING = {

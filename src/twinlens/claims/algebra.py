@@ -1,0 +1,106 @@
+"""Claims that units alone decide: every number of the sentence, multiplied or divided once, in the one way that fits.
+
+"700 W at 3,500 tok/s is 0.2 J per token" needs no law: W / (tokens/s) is the only product of the three that has no unit
+left. Where two ways fit, or a number is left, nothing is read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from twinlens.claims.answer import Answer, Case, Term
+from twinlens.claims.said import Said, View
+
+_DAY_S, _YEAR_S = 86400.0, 365 * 86400.0
+_UNITS: Mapping[str, tuple[str, str, float]] = {
+    "bytes": ("B", "bytes", 1.0), "bandwidth": ("B/s", "bytes/s", 1.0), "kv_token": ("B/token", "bytes/token", 1.0),
+    "bytes_per_param": ("B/param", "bytes", 1.0), "params": ("param", "parameters", 1.0), "time": ("s", "s", 1.0),
+    "token_time": ("s/token", "s", 1.0), "rate": ("token/s", "tokens/s", 1.0), "context": ("token", "tokens", 1.0),
+    "tokens": ("token", "tokens", 1.0), "tokens_out": ("token", "tokens", 1.0),
+    "tokens_day": ("token/s", "tokens/s", 1 / _DAY_S), "tokens_param": ("token/param", "tokens/parameter", 1.0),
+    "tokens_step": ("token/step", "tokens", 1.0), "steps": ("step", "steps", 1.0), "devices": ("device", "devices", 1.0),
+    "requests": ("request", "requests", 1.0), "rps": ("request/s", "1/s", 1.0), "in_flight": ("request", "requests", 1.0),
+    "uses": ("request/s", "1/s", 1 / _DAY_S), "power": ("J/s", "w", 1.0), "energy": ("J", "j", 1.0),
+    "j_token": ("J/token", "j/token", 1.0), "tokens_per_j": ("token/J", "tokens/J", 1.0), "money": ("$", "$", 1.0),
+    "price_hour": ("$/s", "$/s", 1 / 3600), "price_token": ("$/token", "$/token", 1.0), "flop": ("flop", "FLOP", 1.0),
+    "price_kwh": ("$/J", "$/J", 1 / 3.6e6), "price_device": ("$/device", "$", 1.0), "cost_each": ("$/request", "$", 1.0),
+    "cost_day": ("$/s", "$/s", 1 / _DAY_S), "cost_year": ("$/s", "$/s", 1 / _YEAR_S), "flop_rate": ("flop/s", "flop/s", 1.0),
+    "flop_token": ("flop/token", "FLOP", 1.0), "device_time": ("device s", "device-s", 1.0),
+    "intensity": ("flop/B", "FLOP/byte", 1.0), "tokens_dollar": ("token/$", "tokens/$", 1.0),
+    "card_bytes": ("B/device", "bytes", 1.0), "sequences": ("user", "users", 1.0),
+}  # fmt: skip
+"""Of each kind its unit, the unit in which it is shown, and the factor to the first."""
+_PER_DEVICE = ("bandwidth", "power", "price_hour", "flop_rate")
+_PER_USER = ("context", "tokens_out", "token_time")
+Exponents = Counter[str]
+
+
+def arithmetic(view: View) -> Answer | None:
+    """The last number of a sentence from all others, where their units fit together in exactly one way."""
+    said = [each for each in view.claim.said if each.kind != "factor"]
+    distinct = list({(each.kind, each.low, each.high): each for each in reversed(said)}.values())[::-1]
+    kinds = {each.kind for each in distinct}
+    if len(said) != len(view.claim.said) or not 2 <= len(distinct) <= 6 or len(kinds) < len(distinct):
+        return None
+    if any(each.kind not in _UNITS or each.low is None for each in distinct) or view.claim.names("model"):
+        return None
+    ways = {signs for units in product(*(_units_of(each, kinds) for each in distinct)) for signs in _fits(units)}
+    if len(ways) != 1:
+        return None
+    *inputs, claimed = distinct
+    *signs, own = ways.pop()
+    value, terms = 1.0, []
+    for each, sign in zip(inputs, signs, strict=True):
+        number = (view.value(each.kind) or 0.0) * _UNITS[each.kind][2]
+        value *= number ** (-own * sign)
+        terms.append((-own * sign, Term(each.kind, number, _UNITS[each.kind][1])))
+    view.used.update(said)
+    _, unit, factor = _UNITS[claimed.kind]
+    terms.sort(key=lambda term: -term[0])
+    above = [f"{{{place}}}" for place, (sign, _) in enumerate(terms) if sign > 0]
+    below = [f"{{{place}}}" for place, (sign, _) in enumerate(terms) if sign < 0]
+    formula = " / ".join([" × ".join(above) or "1", *below])
+    unit = unit if factor == 1.0 else {"price_hour": "$/h"}.get(claimed.kind, "")
+    if not unit:
+        return None
+    case = Case(value / factor if claimed.kind == "price_hour" else value, tuple(term for _, term in terms), formula)
+    return Answer("arithmetic", unit, claimed, (case,), is_arithmetic=True)
+
+
+def _units_of(said: Said, kinds: set[str]) -> Iterator[Exponents]:
+    """The units that a number may have: makers say of each device what they say of one."""
+    unit = _exponents(_UNITS[said.kind][0])
+    if said.per == "user" and "sequences" in kinds:
+        unit["user"] -= 1
+    is_of_devices = bool(kinds & {"devices", "device_time"})
+    if said.per == "device" and is_of_devices:
+        unit["device"] -= 1
+    yield unit
+    if not said.per and said.kind in _PER_DEVICE and is_of_devices:
+        yield _less(unit, "device")
+    if said.kind in _PER_USER[:2] and kinds & {"requests", "uses", "rps"}:
+        yield _less(unit, "request")
+    if not said.per and said.kind in _PER_USER and "sequences" in kinds:
+        yield _less(unit, "user", -1 if said.kind == "token_time" else 1)
+
+
+def _exponents(unit: str) -> Exponents:
+    above, _, below = unit.partition("/")
+    return Counter(above.split()) if not below else _less(Counter(above.split()), below)
+
+
+def _less(unit: Exponents, name: str, times: int = 1) -> Exponents:
+    found = Counter(unit)
+    found[name] -= times
+    return found
+
+
+def _fits(units: tuple[Exponents, ...]) -> Iterator[tuple[int, ...]]:
+    """The signs with which all units cancel; the first is above."""
+    names = set().union(*units)
+    for signs in product((1, -1), repeat=len(units) - 1):
+        all_signs = (1, *signs)
+        if all(sum(sign * unit[name] for sign, unit in zip(all_signs, units, strict=True)) == 0 for name in names):
+            yield all_signs
