@@ -19,19 +19,23 @@ _UNITS: Mapping[str, tuple[str, str, float]] = {
     "bytes_per_param": ("B/param", "bytes", 1.0), "params": ("param", "parameters", 1.0), "time": ("s", "s", 1.0),
     "token_time": ("s/token", "s", 1.0), "rate": ("token/s", "tokens/s", 1.0), "context": ("token", "tokens", 1.0),
     "tokens": ("token", "tokens", 1.0), "tokens_out": ("token", "tokens", 1.0),
-    "tokens_day": ("token/s", "tokens/s", 1 / _DAY_S), "tokens_param": ("token/param", "tokens/parameter", 1.0),
-    "tokens_step": ("token/step", "tokens", 1.0), "steps": ("step", "steps", 1.0), "devices": ("device", "devices", 1.0),
-    "requests": ("request", "requests", 1.0), "rps": ("request/s", "1/s", 1.0), "in_flight": ("request", "requests", 1.0),
-    "uses": ("request/s", "1/s", 1 / _DAY_S), "power": ("J/s", "w", 1.0), "energy": ("J", "j", 1.0),
+    "tokens_day": ("token/s", "tokens", 1 / _DAY_S), "tokens_param": ("token/param", "tokens/parameter", 1.0),
+    "tokens_step": ("token/step", "tokens", 1.0), "steps": ("step", "steps", 1.0),
+    "devices": ("device", "devices", 1.0),
+    "requests": ("request", "requests", 1.0), "rps": ("request/s", "1/s", 1.0),
+    "in_flight": ("request", "requests", 1.0),
+    "uses": ("request/s", "requests", 1 / _DAY_S), "power": ("J/s", "w", 1.0), "energy": ("J", "j", 1.0),
     "j_token": ("J/token", "j/token", 1.0), "tokens_per_j": ("token/J", "tokens/J", 1.0), "money": ("$", "$", 1.0),
-    "price_hour": ("$/s", "$/s", 1 / 3600), "price_token": ("$/token", "$/token", 1.0), "flop": ("flop", "FLOP", 1.0),
-    "price_kwh": ("$/J", "$/J", 1 / 3.6e6), "price_device": ("$/device", "$", 1.0), "cost_each": ("$/request", "$", 1.0),
-    "cost_day": ("$/s", "$/s", 1 / _DAY_S), "cost_year": ("$/s", "$/s", 1 / _YEAR_S), "flop_rate": ("flop/s", "flop/s", 1.0),
+    "price_hour": ("$/s", "$/h", 1 / 3600), "price_token": ("$/token", "$/token", 1.0), "flop": ("flop", "FLOP", 1.0),
+    "price_kwh": ("$/J", "$", 1 / 3.6e6), "price_device": ("$/device", "$", 1.0),
+    "cost_each": ("$/request", "$", 1.0),
+    "cost_day": ("$/s", "$", 1 / _DAY_S), "cost_year": ("$/s", "$", 1 / _YEAR_S),
+    "flop_rate": ("flop/s", "flop/s", 1.0),
     "flop_token": ("flop/token", "FLOP", 1.0), "device_time": ("device s", "device-s", 1.0),
     "intensity": ("flop/B", "FLOP/byte", 1.0), "tokens_dollar": ("token/$", "tokens/$", 1.0),
     "card_bytes": ("B/device", "bytes", 1.0), "sequences": ("user", "users", 1.0),
 }  # fmt: skip
-"""Of each kind its unit, the unit in which it is shown, and the factor to the first."""
+"""Of each kind its unit, the one in which it is shown, and the factor from that to the first."""
 _PER_DEVICE = ("bandwidth", "power", "price_hour", "flop_rate")
 _PER_USER = ("context", "tokens_out", "token_time")
 Exponents = Counter[str]
@@ -51,22 +55,18 @@ def arithmetic(view: View) -> Answer | None:
         return None
     *inputs, claimed = distinct
     *signs, own = ways.pop()
-    value, terms = 1.0, []
+    value, terms = 1 / _UNITS[claimed.kind][2], []
     for each, sign in zip(inputs, signs, strict=True):
-        number = (view.value(each.kind) or 0.0) * _UNITS[each.kind][2]
-        value *= number ** (-own * sign)
-        terms.append((-own * sign, Term(each.kind, number, _UNITS[each.kind][1])))
+        _, unit, factor = _UNITS[each.kind]
+        number = view.value(each.kind) or 0.0
+        value *= (number * factor) ** (-own * sign)
+        terms.append((-own * sign, Term(each.kind, number, unit)))
     view.used.update(said)
-    _, unit, factor = _UNITS[claimed.kind]
     terms.sort(key=lambda term: -term[0])
     above = [f"{{{place}}}" for place, (sign, _) in enumerate(terms) if sign > 0]
     below = [f"{{{place}}}" for place, (sign, _) in enumerate(terms) if sign < 0]
-    formula = " / ".join([" × ".join(above) or "1", *below])
-    unit = unit if factor == 1.0 else {"price_hour": "$/h"}.get(claimed.kind, "")
-    if not unit:
-        return None
-    case = Case(value / factor if claimed.kind == "price_hour" else value, tuple(term for _, term in terms), formula)
-    return Answer("arithmetic", unit, claimed, (case,), is_arithmetic=True)
+    case = Case(value, tuple(term for _, term in terms), " / ".join([" × ".join(above) or "1", *below]))
+    return Answer("arithmetic", _UNITS[claimed.kind][1], claimed, (case,), is_arithmetic=True)
 
 
 def _units_of(said: Said, kinds: set[str]) -> Iterator[Exponents]:

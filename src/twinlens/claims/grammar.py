@@ -24,16 +24,18 @@ _MOST_LETTERS = 1000
 _WORD = re.compile(r"[^\s,;:()\[\]?!\"“”]+")
 _GAP = re.compile(r"[\s,;:()\[\]?!\"“”.=+/&'*→]+")
 _COUNT = (
-    r"\s*(?:of|size|=|:|is|a)*\s*(?P<about>~|about |around )?(?P<sign>-)?(?P<n>\d[\d,]*)"
+    r"\s*(?:of|size|=|:|is|a)*\s*(?P<least>at least |more than |≥ ?|>=? ?)?(?P<most>at most |less than |≤ ?|<=? ?)?"
+    r"(?P<about>~|about |around )?(?P<sign>-)?(?P<n>\d[\d,]*)"
     r"\s?(?P<k>[kK])?(?![\d.]*\w|\.\d)"
 )
-_PART = r"\s*(?:of|=|:|is)*\s*(?P<sign>-)?(?P<n>0?\.\d+|1\.0|0)(?![\w.%])(?! ?%)(?P<k>)"
+_PART = r"(?P<least>)(?P<most>)\s*(?:of|=|:|is)*\s*(?P<sign>-)?(?P<n>0?\.\d+|1\.0|0)(?![\w.%])(?! ?%)(?P<k>)"
 _LABELLED = tuple(
     (kind, re.compile(rf"(?:{words}){count}"))
     for kind, words, count in (
         ("sequences", r"(?i:batch(?:[- ]?size)?|bs|concurrency|users?)(?: of)?", _COUNT),
         ("context", r"(?i:context(?:[- ](?:length|window))?|ctx|seq(?:uence)?[ _-]?len(?:gth)?)(?: of)?", _COUNT),
         ("devices", r"(?:TP|tp|tensor[ -]parallel(?:ism)?)[ -]?", _COUNT),
+        ("devices", r"[x×](?=\d+(?:[\s,.;:)]|$))", _COUNT),
         ("head_dim", r"(?i:head[ _-]dim(?:ension)?)", _COUNT),
         ("layers", r"(?i:layers)", _COUNT),
         ("kv_heads", r"(?i:kv[ _-]heads)", _COUNT),
@@ -42,7 +44,7 @@ _LABELLED = tuple(
             r"(?i:(?:draft(?:ing|s)?|speculat(?:ion|ing|es?))(?:[ -](?:length|depth|tokens))?|gamma|k(?==))(?: of)?",
             _COUNT,
         ),
-        ("share", r"(?i:acceptance(?: rate| probability)?|alpha|MFU|utili[sz]ation)", _PART),
+        ("share", r"(?i:accept(?:ance)?(?: rate| probability)?|alpha|MFU|utili[sz]ation)", _PART),
     )
 )
 _TIMES = tuple(
@@ -61,12 +63,17 @@ _OF_KV = re.compile(r"(?i) (?:(?:of|for)(?: the)? )?kv\b(?![ -]cache per| per)")
 _CARD = re.compile(
     r"(?i)[ -]?(?:of )?(?:vram |memory |class )?(?:nvidia |amd )?(?:gpus?|cards?|accelerators?|devices?)(?!\w)"
 )
-_OF_SIZE = re.compile(r"(?:[A-Za-z][\w.]*-)*?[A-Za-z][A-Za-z\d.]*-(?=\d+(?:\.\d+)?[BbMT](?![A-Za-z0-9]))")
+_OF_SIZE = re.compile(
+    r"(?:[A-Z][A-Za-z]+ \d(?:\.\d+)? |(?:[A-Za-z][\w.]*-)*?[A-Za-z][A-Za-z\d.]*-)"
+    r"(?=\d+(?:\.\d+)?[BbMT](?![A-Za-z0-9]))"
+)
 """The family of a model that is not in the catalogue: "Falcon-40B" is 40B."""
 
 
 _SIZE_NEXT = re.compile(r"(?:[ ,(]+(?:with|its|has|at|the|a|is)\b)*[ ,(]+\d[\d.]*[BbMT](?![A-Za-z0-9])")
-_STEP_TIME = re.compile(r"(?i)(?:TPOT|ITL|inter-token latency|time per (?:output )?token|step(?: time)?)(?: of| is| takes|:| =|=| at)*\s*$")
+_STEP_TIME = re.compile(
+    r"(?i)(?:TPOT|ITL|inter-token latency|time per (?:output )?token|step(?: time)?)(?: of| is| takes|:| =|=| at)*\s*$"
+)
 
 
 def read_claim(text: str) -> Claim:
@@ -210,9 +217,9 @@ def _labelled(text: str, at: int) -> tuple[Said, int] | None:
             number = float(found["n"].replace(",", "")) * (-1 if found["sign"] else 1)
             number *= (1024 if kind == "context" else 1000) if found["k"] else 1
             off = rounding(found["n"], False)
-            return checked(
-                Said(kind, number, number, found[0].strip(), off, rounding_of_input(found["n"]), at=at)
-            ), found.end()
+            side: Literal["", "least", "most"] = "least" if found["least"] else "most" if found["most"] else ""
+            said = Said(kind, number, number, found[0].strip(), off, rounding_of_input(found["n"]), side, at=at)
+            return checked(said), found.end()
     return None
 
 

@@ -70,7 +70,10 @@ class Law:
         wider = {name: replace(part, readings=part.also or part.readings) for name, part in parts.items()}
         also = tuple(self._cases(wider, of_each))
         rare = also[:_MOST_CASES] if any(part.also for part in parts.values()) else ()
-        missing = (*(part.missing for part in parts.values() if part.missing), *self.missing)
+        missing = (
+            *(part.missing for part in parts.values() if part.missing),
+            *(name for name in self.missing if name not in parts),
+        )
         return Answer(
             self.quantity, self.unit, claimed, cases, bound=self.bound, also=rare, missing=missing,
             assumed=tuple(note for part in parts.values() for note in part.assumed),
@@ -143,8 +146,8 @@ SETTINGS = {
 
 _TRAIN = ("training", "mfu")
 LAWS: tuple[Law, ...] = (
-    Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "devices"), ("rate", "utilisation"), 1 / HOUR_S,
-        maybe=("devices", "utilisation"), either=("devices",), missing=("utilisation",)),
+    Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "devices"), ("rate", "utilisation"),
+        1 / HOUR_S, maybe=("devices", "utilisation"), either=("devices",), missing=("utilisation",)),
     Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "device-time"), ("tokens",), 1 / HOUR_S),
     Law("bill", "$", ("money", "cost_month", "cost_day"), ("price-per-token", "tokens")),
     Law("bill", "$", ("money",), ("price-per-hour", "devices", "tokens"), ("rate",), 1 / HOUR_S, maybe=("devices",),

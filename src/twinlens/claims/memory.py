@@ -33,8 +33,8 @@ _OF_KV = re.compile(r"(?i)\d ?[GMT]i?B (?:(?:of|for)(?: the)? )?kv\b")
 _LEAVES = re.compile(r"(?i)leav(?:es?|ing) (?:only |about |around |roughly |some )*$")
 _CLOSE = 30  # letters
 _RUNS_ON = re.compile(
-    r"(?i)\b(?:runs?|running|served?|host(?:s|ed)?|squeez(?:es?|ed)|cram(?:med)?|deploy(?:ed)?|works?) (?:[\w.-]+ ){0,3}?"
-    r"(?:on|in)(?:to)?\b"
+    r"(?i)\b(?:runs?|running|served?|host(?:s|ed)?|squeez(?:es?|ed)|cram(?:med)?|deploy(?:ed)?|works?) "
+    r"(?:[\w.-]+ ){0,3}?(?:on|in)(?:to)?\b"
 )
 _FORMATS = ("fp16", "int8", "q4_k_m", "4-bit")
 _OF_BARE_SIZE = 0.01

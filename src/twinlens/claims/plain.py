@@ -43,6 +43,10 @@ _COIN = re.compile(
 _CENTS = re.compile(rf"(?i)(?P<n>{_AMOUNT}) ?(?:¢|ct(?!\w)|cents?(?!\w)|c(?= per| a |/))")
 _CODE = re.compile(rf"(?:US\$|USD ?|EUR ?|€ ?|\$ )(?={_AMOUNT})")
 _SYMBOLS = {"N": "parameters", "D": "tokens"}
+_A_TIME = re.compile(
+    r"(?i)\b(takes?|took|in|within|for|lasts?|about) an? (?:whole |full |entire )?"
+    r"(?=(?:hour|day|week|month|year)(?!\w))"
+)
 _NEVER = (
     r"(?i)\b(?:(?:can|could|wo|would|will|does|do)(?: ?n[o']t| not| never)|can't|won't|cannot|never)(?: \w+){0,1}? "
 )
@@ -71,9 +75,7 @@ def plain(text: str) -> str:
     text = re.sub(r"(?<=\d)-(?=(?:million|billion|trillion|thousand|bit|[a-z]+ parameter))", " ", text)
     text = re.sub(r"(?i)(?:\bhalf a|\ba half) (?=million|billion|trillion)", "0.5 ", text)
     text = re.sub(r"(?i)\ban? (?=(?:million|billion|trillion|thousand|cent|dollar|[kmgtp]\w+byte)(?!\w))", "1 ", text)
-    text = re.sub(
-        r"(?i)\b(takes?|took|in|within|for|lasts?|about) an? (?=(?:hour|day|week|month|year)(?!\w))", r"\1 1 ", text
-    )
+    text = _A_TIME.sub(r"\1 1 ", text)
     text = re.sub(r"\b([ND]) ?= ?(\d[\d.]* ?[BMT])\b", lambda m: f"{m[2]} {_SYMBOLS[m[1]]}", text)
     text = re.sub(r"(\d)( ?(?:[BMKkTG]B?|ms|%))(?: ?[-–] ?| to )(?=(\d[\d.]*)\2(?![A-Za-z0-9]))", r"\1-", text)
     text = _EXCEED.sub("is at most", _BELOW.sub("is at least", text))

@@ -36,7 +36,8 @@ def ratio(view: View) -> Answer | Gap | None:
         return _formats(view, claimed, *formats)
     if len(links := view.claim.names("link")) == 2 and all(name in link_rates() for name in links):
         view.used.update(each for each in view.claim.words if each.kind == "link")
-        return _of(claimed, (_pair("bandwidth", *(link_rates()[name] for name in links), "bytes/s"),), ())
+        one, other = (link_rates()[name] for name in links)
+        return _of(claimed, (_pair("bandwidth", one, other, "bytes/s"),), ())
     if len(devices) > 2 or len(formats) > 2:
         raise BadInput(f"a ratio is of two, and the claim names {', '.join(devices or formats)}", code=UNREADABLE)
     return Gap("ratio", ("what-is-compared",))

@@ -9,7 +9,8 @@ _TOPICS = (
     "sparse"),
     (r"without|w/o|except(?:ing)?|exclud(?:es?|ing)|minus|other than|unless|offload(?:s|ed|ing)?|(?:over|under)"
      r"-?(?:clock|volt)(?:s|ed|ing)?|throttl(?:es?|ed|ing)|power[ -]?(?:capped|limited)|prun(?:ed?|ing)|distill?ed|"
-     r"mig|slices?|laptop|mobile|swap(?:s|ped|ping)?|spill(?:s|ed|ing)?|shared?(?! (?:by|among|between|across))|sharing|partition(?:s|ed|ing)?|"
+     r"mig|slices?|laptop|mobile|swap(?:s|ped|ping)?|spill(?:s|ed|ing)?|"
+     r"shared?(?! (?:by|among|between|across))|sharing|partition(?:s|ed|ing)?|"
      r"compress(?:ed|ing|ion)?|evict(?:s|ed|ing|ion)?|reus(?:es?|ed|ing)|disaggregated|(?:prefix|prompt)[ -]cach"
      r"(?:es?|ed|ing)|unlike|(?:pipeline|expert|data|sequence|context)[ -]parallel(?:ism)?|used to|system ram|derated?|"
      r"overlap(?:s|ped|ping)?|mha|oversubscri(?:bed|ption)|recomput(?:es?|ed|ing|ation)|"
@@ -46,7 +47,8 @@ _TOPICS = (
     (r"speculative(?: decoding)?|speculation|eagle(?:-?[23])?|medusa", "speculation"),
     (r"prefill(?:s|ed|ing)?|ttft|time to first token", "prefill"), (r"decod(?:e|es|ing)|generat(?:e|es|ion|ing)",
     "decode"),
-    (r"(?:at |under )?full load", "peak"), (r"fits?|holds?|loads?|hold|room|headroom|enough|sufficient|suffices?", "fits"),
+    (r"(?:at |under )?full load", "peak"),
+    (r"fits?|holds?|loads?|hold|room|headroom|enough|sufficient|suffices?", "fits"),
     (r"cannot|can't|(?:does|do|is|are|wo|would|did) ?n[o']t|doesn't|don't|isn't|aren't|won't|not|never|neither|"
           r"nobody|no one|none|no|nor|hardly|barely|lacks?|fails?", "not"),
     (r"(?:per|each|every)[ -](?:user|stream|request)|each|hard ceiling|ceiling", "each"),
@@ -93,7 +95,8 @@ ABOUT = {
     "tokens": "hour day month decode", "tokens-per-parameter": "chinchilla training",
     "training-rate": "training mfu", "chinchilla": "training", "steps": "training",
     "tokens-per-step": "training speculation acceptance each", "flop-per-token": "forward decode per-token training",
-    "ridge": "ridge compute-bound", "ridge-batch": "ridge compute-bound", "energy": "energy", "energy-cost": "energy",
+    "ridge": "ridge compute-bound", "ridge-batch": "ridge compute-bound decode", "energy": "energy",
+    "energy-cost": "energy",
     "energy-per-token": "energy", "tokens-per-joule": "energy", "energy-share": "energy share ratio",
     "stream-rate": "tpot decode each", "bill": "amortised", "price-per-hour": "amortised share hour",
     "break-even": "break-even ratio hour", "cost-per-request": "training", "all-reduce-share": "all-reduce mfu",
@@ -101,7 +104,8 @@ ABOUT = {
     "speculation": "speculation acceptance ratio each",
     "tokens-per-pass": "speculation acceptance each", "total-rate": "each", "total": "each all-reduce",
     "model": "per-token",
-    "link": "per-device", "arithmetic": "training decode energy tpot each per-token hour kv amortised prefill", "training-memory": "training", "prefill-rate": "prefill", "ttft": "prefill",
+    "link": "per-device", "arithmetic": "training decode energy tpot each per-token hour kv amortised prefill",
+    "training-memory": "training", "prefill-rate": "prefill", "ttft": "prefill",
 }  # fmt: skip
 """Topics that each figure is about: beside it they change nothing."""
 MAKERS = frozenset({
