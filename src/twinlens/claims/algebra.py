@@ -38,11 +38,19 @@ _UNITS: Mapping[str, tuple[str, str, float]] = {
 """Of each kind its unit, the one in which it is shown, and the factor from that to the first."""
 _PER_DEVICE = ("bandwidth", "power", "price_hour", "flop_rate")
 _PER_USER = ("context", "tokens_out", "token_time")
+_FIGURES = {
+    "price_token": "price-per-token", "j_token": "energy-per-token", "tokens_per_j": "tokens-per-joule",
+    "cost_each": "cost-per-request", "steps": "steps", "device_time": "device-time",
+    "tokens_dollar": "tokens-per-dollar", "money": "bill", "cost_day": "bill", "cost_year": "bill", "energy": "energy",
+    "price_hour": "cost-per-hour",
+    "rate": "total-rate", "time": "tokens-time", "tokens": "tokens", "bytes": "total",
+}  # fmt: skip
+"""Kinds of number that are the figure of a claim, the likeliest first, and its name."""
 Exponents = Counter[str]
 
 
 def arithmetic(view: View) -> Answer | None:
-    """The last number of a sentence from all others, where their units fit together in exactly one way."""
+    """The figure of a sentence, else its last number, from all others, where their units fit in exactly one way."""
     said = [each for each in view.claim.said if each.kind != "factor"]
     distinct = list({(each.kind, each.low, each.high): each for each in reversed(said)}.values())[::-1]
     kinds = {each.kind for each in distinct}
@@ -53,20 +61,30 @@ def arithmetic(view: View) -> Answer | None:
     ways = {signs for units in product(*(_units_of(each, kinds) for each in distinct)) for signs in _fits(units)}
     if len(ways) != 1:
         return None
-    *inputs, claimed = distinct
-    *signs, own = ways.pop()
+    (signs,) = ways
+    at = next((at for kind in _FIGURES for at, each in enumerate(distinct) if each.kind == kind), -1)
+    claimed, own = distinct[at], signs[at]
+    inputs = [(each, sign) for each, sign in zip(distinct, signs, strict=True) if each is not claimed]
     value, terms = 1 / _UNITS[claimed.kind][2], []
-    for each, sign in zip(inputs, signs, strict=True):
+    for each, sign in inputs:
         _, unit, factor = _UNITS[each.kind]
         number = view.value(each.kind) or 0.0
         value *= (number * factor) ** (-own * sign)
         terms.append((-own * sign, Term(each.kind, number, unit)))
     view.used.update(said)
+    view.says("training", "decode", "energy", "tpot", "each", "per-token", "hour", "kv", "amortised", "prefill")
     terms.sort(key=lambda term: -term[0])
     above = [f"{{{place}}}" for place, (sign, _) in enumerate(terms) if sign > 0]
     below = [f"{{{place}}}" for place, (sign, _) in enumerate(terms) if sign < 0]
-    case = Case(value, tuple(term for _, term in terms), " / ".join([" × ".join(above) or "1", *below]))
-    return Answer("arithmetic", _UNITS[claimed.kind][1], claimed, (case,), is_arithmetic=True)
+    formula = " / ".join([" × ".join(above) or "1", *below])
+    cases = [Case(value, tuple(term for _, term in terms), formula)]
+    if "devices" in kinds and any(each.kind in _PER_DEVICE and not each.per for each in distinct):
+        many, sign = next((term.value, sign) for sign, term in terms if term.name == "devices")
+        cases.append(Case(value / many**sign, (Term(claimed.kind, value / many**sign, _UNITS[claimed.kind][1]),), "{0}",
+                          "of-all"))  # fmt: skip
+    is_stream = claimed.kind == "rate" and "token_time" in kinds
+    quantity = "stream-rate" if is_stream else _FIGURES.get(claimed.kind, "arithmetic")
+    return Answer(quantity, _UNITS[claimed.kind][1], claimed, tuple(cases), is_arithmetic=True)
 
 
 def _units_of(said: Said, kinds: set[str]) -> Iterator[Exponents]:

@@ -148,7 +148,6 @@ _TRAIN = ("training", "mfu")
 LAWS: tuple[Law, ...] = (
     Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "devices"), ("rate", "utilisation"),
         1 / HOUR_S, maybe=("devices", "utilisation"), either=("devices",), missing=("utilisation",)),
-    Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "device-time"), ("tokens",), 1 / HOUR_S),
     Law("bill", "$", ("money", "cost_month", "cost_day"), ("price-per-token", "tokens")),
     Law("bill", "$", ("money",), ("price-per-hour", "devices", "tokens"), ("rate",), 1 / HOUR_S, maybe=("devices",),
         either=("devices",), missing=("utilisation",)),
@@ -159,23 +158,16 @@ LAWS: tuple[Law, ...] = (
     Law("bill", "$", ("money",), ("price-per-device", "devices")),
     Law("training-cost", "$", ("money",), ("price-per-hour", "training-flop"), ("peak", "mfu"), 1 / HOUR_S,
         is_arithmetic=False),
-    Law("cost-per-request", "$", ("cost_each",), ("money",), ("requests",)),
     Law("energy-per-token", "j/token", ("j_token",), ("power", "devices"), ("rate",), maybe=("devices",),
         either=("devices",), missing=("host-power",)),
     Law("tokens-per-joule", "tokens/J", ("tokens_per_j",), ("rate",), ("power", "devices"), maybe=("devices",),
         either=("devices",), missing=("host-power",)),
     Law("energy", "j", ("energy",), ("power", "devices", "period"), maybe=("devices",), either=("devices",)),
     Law("energy", "j", ("energy",), ("power", "devices", "tokens"), ("rate",), maybe=("devices",), either=("devices",)),
-    Law("tokens-per-joule", "tokens/J", ("tokens_per_j",), (), ("energy-per-token",)),
-    Law("energy-cost", "$/h", ("price_hour",), ("power", "devices", "price-per-kwh"), (), 1e-3, maybe=("devices",),
-        unless=("break-even",)),
-    Law("bill", "$", ("cost_day",), ("price-per-token", "tokens", "uses-per-day")),
     Law("bill", "$", ("cost_month",), ("price-per-token", "tokens", "uses-per-day"), (), 30.0),
     Law("energy", "j", ("energy",), ("energy-per-token", "tokens")),
     Law("energy-cost", "$", ("money", "cost_month", "cost_day", "cost_year"),
         ("power", "devices", "period", "price-per-kwh"), (), 1 / _KWH_J, unless=("break-even",), maybe=("devices",)),
-    Law("energy-cost", "$", ("money",), ("energy", "price-per-kwh"), (), 1 / _KWH_J),
-    Law("device-time", "device-s", ("device_time",), ("devices", "time")),
     Law("device-time", "device-s", ("device_time",), ("training-flop",), ("peak", "mfu"), is_arithmetic=False),
     Law("training-flop", "FLOP", ("flop",), ("active-params", "tokens"), (), 6.0, unless=("prefill", "forward"),
         is_arithmetic=False),
@@ -193,8 +185,6 @@ LAWS: tuple[Law, ...] = (
 
     Law("transfer-time", "s", ("time",), ("bytes",), ("link-rate",), topics=("transfer",),
         unless=("all-reduce", "decode", "tpot")),
-    Law("tokens-time", "s", ("time",), ("tokens-out", "token-time")),
-    Law("tokens-time", "s", ("time",), ("tokens",), ("rate",), unless=("prefill", "end-to-end")),
     Law("mfu", "share", ("share",), ("active-params", "rate"), ("devices", "peak"), 6.0, maybe=("devices",),
         unless=("prefill", "speculation", "acceptance", "all-reduce"), is_arithmetic=False),
     Law("mfu", "share", ("share",), ("reached",), ("device-peak",), topics=("mfu",), unless=("all-reduce",)),
@@ -204,7 +194,6 @@ LAWS: tuple[Law, ...] = (
     Law("tokens-per-parameter", "tokens/parameter", ("tokens_param",), ("tokens",), ("params",), is_arithmetic=False),
     Law("mbu", "share", ("share",), ("rate", "read"), ("link-bandwidth", "users"), topics=("mbu",), maybe=("users",),
         is_arithmetic=False),
-    Law("steps", "steps", ("steps",), ("tokens",), ("tokens-per-step",)),
     Law("steps", "steps", ("steps",), ("samples", "epochs"), ("users",), maybe=("epochs",)),
 
 
@@ -214,7 +203,6 @@ LAWS: tuple[Law, ...] = (
 
     Law("tokens-per-step", "tokens", ("tokens_step", "passed", "tokens"), ("users", "context", "devices"),
         maybe=("devices",)),
-    Law("stream-rate", "tokens/s", ("rate",), ("users",), ("token-time",), maybe=("users",)),
     Law("in-flight", "requests", ("in_flight", "sequences"), ("requests-per-second", "time")),
     Law("ridge", "FLOP/byte", ("intensity",), ("peak",), ("link-bandwidth",), is_arithmetic=False),
 )  # fmt: skip

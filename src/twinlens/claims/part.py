@@ -181,11 +181,6 @@ def _utilisation(view: View) -> Part | None:
     return Part("share", ((view.value("share") or share.value, ""),)) if share else None
 
 
-def _tokens_out(view: View) -> Part | None:
-    value = view.value("tokens_out") if view.peek("tokens_out") else view.value("context")
-    return None if value is None else Part("tokens", ((value, ""),))
-
-
 def _read(view: View) -> Part | None:
     """Bytes that a step reads: as said, else the weights of the model in each format that is meant."""
     said, subject = view.value("bytes"), subject_of(view)
@@ -225,10 +220,9 @@ PARTS: Mapping[str, Callable[[View], Part | None]] = {
     "requests"),
     "power": _power, "energy-per-token": _said("j_token", "j"), "energy": _said("energy", "j"),
     "device-time": _said("device_time", "device-s"),
-    "time": _said("time", "s"), "token-time": _said("token_time", "s"), "users": _said("sequences", "users"),
+    "time": _said("time", "s"), "users": _said("sequences", "users"),
     "samples": _said("samples", "samples"), "epochs": _said("epochs", "epochs"),
     "tokens-per-step": lambda view: _said("tokens_step" if view.peek("tokens_step") else "passed", "tokens")(view),
-    "requests-per-second": _said("rps", "1/s"), "context": _said("context", "tokens"),
-    "bytes-per-token": _said("kv_token", "bytes"), "bytes": _said("bytes", "bytes"), "link-rate": _link_rate,
-    "uses-per-day": _said("uses", "uses"), "read": _read, "utilisation": _utilisation, "tokens-out": _tokens_out,
+    "requests-per-second": _said("rps", "1/s"), "context": _said("context", "tokens"), "bytes": _said("bytes", "bytes"), "link-rate": _link_rate,
+    "uses-per-day": _said("uses", "uses"), "read": _read, "utilisation": _utilisation, 
 }  # fmt: skip

@@ -104,7 +104,7 @@ ABOUT = {
     "speculation": "speculation acceptance ratio each",
     "tokens-per-pass": "speculation acceptance each", "total-rate": "each", "total": "each all-reduce",
     "model": "per-token",
-    "link": "per-device", "arithmetic": "training decode energy tpot each per-token hour kv amortised prefill",
+    "link": "per-device",
     "training-memory": "training", "prefill-rate": "prefill", "ttft": "prefill",
 }  # fmt: skip
 """Topics that each figure is about: beside it they change nothing."""

@@ -30,7 +30,8 @@ QUANTITIES = {
     "total": "All together",
     "transfer-time": "Time of a transfer", "tokens-time": "Time for the tokens", "tokens": "Tokens", "mbu": "MBU",
     "tokens-per-parameter": "Tokens per parameter",
-    "arithmetic": "Arithmetic", "left-over": "Memory left over",
+    "arithmetic": "Arithmetic",
+    "tokens-per-dollar": "Tokens for a dollar", "cost-per-hour": "Cost of an hour", "left-over": "Memory left over",
     "end-to-end": "Latency", "model": "Model",
 }  # fmt: skip
 _MISSING = {
