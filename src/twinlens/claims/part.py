@@ -223,6 +223,7 @@ PARTS: Mapping[str, Callable[[View], Part | None]] = {
     "time": _said("time", "s"), "users": _said("sequences", "users"),
     "samples": _said("samples", "samples"), "epochs": _said("epochs", "epochs"),
     "tokens-per-step": lambda view: _said("tokens_step" if view.peek("tokens_step") else "passed", "tokens")(view),
-    "requests-per-second": _said("rps", "1/s"), "context": _said("context", "tokens"), "bytes": _said("bytes", "bytes"), "link-rate": _link_rate,
-    "uses-per-day": _said("uses", "uses"), "read": _read, "utilisation": _utilisation, 
+    "requests-per-second": _said("rps", "1/s"), "context": _said("context", "tokens"),
+    "bytes": _said("bytes", "bytes"), "link-rate": _link_rate,
+    "uses-per-day": _said("uses", "uses"), "read": _read, "utilisation": _utilisation,
 }  # fmt: skip
