@@ -12,7 +12,7 @@ from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.backend import refuse_exchange
 from twinlens.executors.torch.parallel.collectives import timed_pairs
 from twinlens.executors.torch.parallel.exchange_options import ExchangeOptions
-from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
+from twinlens.executors.torch.parallel.gpus import on_processor, refuse_too_few_gpus
 from twinlens.executors.torch.parallel.over_ranks import facts_over
 from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks
@@ -39,6 +39,8 @@ class TorchExchanger:
         asked = ExchangeOptions.of(spec.executor.options)
         if not asked.on:
             refuse_too_few_gpus(spec.device, asked.ranks)
+            if on_processor(spec.device):  # before ranks are started, which takes a minute
+                refuse_exchange("gloo", workload.exchange)
         say(f"starting {asked.ranks} ranks{f' on {asked.on}' if asked.on else ''}")
         program = Program(on=asked.on, uses_gpu=bool(asked.on) and spec.device.kind != "cpu")
         threads = spec.executor.threads or max(1, usable_cores() // asked.ranks)
@@ -54,9 +56,9 @@ class TorchExchanger:
         )
         self._count, self._origin_ns = 1, -1
         facts = facts_over([Facts.from_json(each) for each in told], split=1)
-        on_processor = backend == "gloo" and self._ranks.share_a_clock
+        shares = backend == "gloo" and self._ranks.share_a_clock
         found = Finding("exchange-on-processor", "notes", workload.exchange, {"ranks": asked.ranks})
-        return replace(facts, findings=(*facts.findings, *slow, *([found] if on_processor else ())))
+        return replace(facts, findings=(*facts.findings, *slow, *([found] if shares else ())))
 
     def exchange(self) -> tuple[Exchange, ...]:
         begun_ns = time.monotonic_ns()

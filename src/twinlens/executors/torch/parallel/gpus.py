@@ -29,6 +29,11 @@ def refuse_too_few_gpus(asked: AskedDevice, ranks: int) -> None:
         )
 
 
+def on_processor(asked: AskedDevice) -> bool:
+    """Whether ranks of this device exchange through gloo."""
+    return _gpus(asked) == 0
+
+
 def _gpus(asked: AskedDevice) -> int:
     """0 where the processor is meant."""
     if asked.kind == "cpu":

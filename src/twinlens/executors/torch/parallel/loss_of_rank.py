@@ -15,6 +15,10 @@ from twinlens.executors.launch.log import read_log, telling_line
 
 _EXIT = re.compile(r"exitcode: (-?\d+)\) local_rank: (\d+)")
 _LINES, _DUMP_S = 3, 0.5
+# Warnings of torch's profiler, which our evidence starts, and the source line that Python prints below one.
+_NOISE = re.compile(
+    r"^(STAGE:|\[[WI]\d*|\S+\.py:\d+: \w*Warning:).*profil|^\s+_?warn(ings\.warn|_once)?\(", re.IGNORECASE
+)
 
 
 class Lost:
@@ -107,7 +111,7 @@ def _signal(folder: Path, rank: int) -> str:
 
 
 def _end_of_log(folder: Path, rank: int) -> str:
-    lines = [line.strip() for line in _log_of(folder, rank).splitlines() if line.strip()]
+    lines = [line.strip() for line in _log_of(folder, rank).splitlines() if line.strip() and not _NOISE.search(line)]
     return f"its log ends: {' | '.join(lines[-_LINES:])}" if lines else "its log is empty"
 
 

@@ -1,0 +1,57 @@
+"""What is said of a rank that was lost, and what is refused before any rank is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from material import quiet, spec_of
+from twinlens.errors import BadInput
+from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
+
+NOISE = (
+    "STAGE:2026-11-23 17:14:40 13:13 ActivityProfilerController.cpp:312] Completed Stage: Warm Up\n"
+    "[W1123 17:14:41.000 CPUAllocator.cpp:249] Memory block of unknown size was allocated before the profiling "
+    "started, profiler results will not include the deallocation event\n"
+    "/x/torch/profiler/profiler.py:217: UserWarning: Warning: Profiler clears events at the end of each cycle.\n"
+    "  _warn_once(\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("printed", "end"),
+    [
+        ("loading\nout of luck\n" + NOISE, "its log ends: loading | out of luck"),
+        (NOISE + "RuntimeError: the profiler broke\n", "its log ends: RuntimeError: the profiler broke"),
+        ("[W1123 1:1:1.0 x.cpp:1] a link is slow\n", "its log ends: [W1123 1:1:1.0 x.cpp:1] a link is slow"),
+        (NOISE, "its log is empty"),
+    ],
+)
+def test_the_end_of_a_lost_ranks_log_leaves_out_what_our_own_profiler_printed(
+    printed: str, end: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "id" / "attempt_0" / "1" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(printed)
+    lost = Lost()
+    lost.note_died(1)
+    assert sentence_on(lost, 2, [6, 7], "taking step 3", tmp_path).endswith(end)
+
+
+def test_an_exchange_that_gloo_has_no_figure_of_is_refused_before_a_rank_is_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch = pytest.importorskip("torch", reason="needs the torch extra")
+    if torch.cuda.is_available():
+        pytest.skip("ranks exchange through NCCL here")
+    from twinlens.executors.torch.parallel import exchanger
+
+    monkeypatch.setattr(exchanger, "Ranks", lambda *asked: pytest.fail("ranks were started"))
+    data = {
+        "executor": {"kind": "torch-collectives"},
+        "workload": {"kind": "collective", "exchange": "reduce-scatter", "size_bytes": 4096},
+    }
+    with pytest.raises(BadInput, match="which is an all-reduce") as refused:
+        exchanger.TorchExchanger().open(spec_of(data), quiet)
+    assert refused.value.code == "TL243"
