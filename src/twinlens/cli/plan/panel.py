@@ -11,8 +11,9 @@ PANELS = {
         "model", "models", "precision", "kv", "beside", "training-model", "training-precision", "licence", "scores",
     ),
     "Devices": (
-        "device", "devices", "probe", "runtime", "engine", "driver", "link", "tensor", "pipeline", "expert", "zero",
-        "among", "most-devices", "ecc", "datacentre", "on-premise", "compliance", "mtbf", "device-mtbf", "spare",
+        "device", "devices", "probe", "runtime", "engine", "driver", "link", "tensor", "groups", "pipeline", "expert",
+        "zero", "among", "most-devices", "ecc", "datacentre", "on-premise", "compliance", "mtbf", "device-mtbf",
+        "spare",
     ),
     "Load": (
         "users", "context", "prompt", "answer", "input", "rate", "input-tokens", "output-tokens", "max-sequences",
