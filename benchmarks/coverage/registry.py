@@ -44,7 +44,7 @@ KINDS = (
          ("stats/estimator/ratio.py:difference", "diagnosis/first_token.py:added_wait"), "coverage-others.md",
          ("| difference of independent estimates |",)),
     Kind("a ratio of points that took turns", ("stats/paired/ratio.py:ratio_over", "stats/paired/ratio.py:_estimate"),
-         "coverage-paired.md", ("| quiet |", "| bursts of 1.5 s |", "| heavy tails |")),
+         "coverage-paired.md", ("| quiet |", "| bursts of 1.5 s |", "| heavy tails |", "| 1.9, 1.4; bursts of 1.5 s, 30% |")),
     Kind("a quantile of points that met the same arrivals", ("stats/paired/arrivals.py:_median",),
          "coverage-arrivals.md", ("| arrivals, p50 |", "| arrivals, p90 |", "| arrivals, p99 |")),
     Kind("a mean over prompts or answers", ("stats/estimator/interval.py:mean_of_independent",), "coverage-others.md",

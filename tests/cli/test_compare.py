@@ -97,7 +97,7 @@ def test_the_api_gives_the_same(studies: dict[str, Path]) -> None:
 
 def test_published_runs_that_took_turns_are_compared_by_their_slices() -> None:
     told = call(RESULTS / "2026-11-22-neighbour-epyc-2core" / "2026-11-22T095312Z_demo-training_55f4").stdout
-    assert told.startswith("Comparable with qualifiers. tokens/s: B is 2.09× A (2.01–2.17×), from slices by")
+    assert told.startswith("Comparable with qualifiers. tokens/s: B is 2.09× A (2.00–2.18×), from slices by")
     assert "is not valid" not in told, "its rates are provisional, and the ratio is of slices"
 
 
@@ -126,9 +126,9 @@ def test_the_published_ledger_has_three_real_steps_with_intervals_of_their_own()
     points = ("fp32,batch=1,graph=eager", "bf16,batch=1,executor.options.graph=eager", "bf16,batch=4,graph=eager")
     steps = [f"{study}@precision={point}" for point in (*points, "bf16,batch=4,graph=compiled")]
     told = call("--ledger", *steps, "--price-per-hour", "2.5", "--per-month", "1e6")
-    assert told.stdout.startswith("All steps together: 4.68× (4.58–4.78×) the output tokens/s of the baseline.")
+    assert told.stdout.startswith("All steps together: 4.70× (4.59–4.81×) the output tokens/s of the baseline.")
     assert told.stdout.count("\n") <= 24
-    for line in ("1.43×  1.41–1.46×", "2.79×  2.74–2.84×", "1.17×  1.14–1.20×"):
+    for line in ("1.44×  1.40–1.48×", "2.78×  2.70–2.85×", "1.16×  1.14–1.18×"):
         assert line in told.stdout
 
 
@@ -197,7 +197,7 @@ def test_a_page_holds_every_comparison_and_escapes_what_is_foreign(studies: dict
 def test_the_lens_table_has_training_beside_inference_of_the_published_runs() -> None:
     told = call("--table", "lenses", RESULTS / "2026-11-22-neighbour-epyc-2core")
     assert told.exit_code == 0, told.stderr
-    assert "bf16 against fp32  ! 2.09× (2.01–2.17×)  ! 1.41× (1.37–1.44×)" in told.stdout
+    assert "bf16 against fp32  ! 2.09× (2.00–2.18×)  ! 1.41× (1.36–1.46×)" in told.stdout
     assert "Good for training demo-34m in fp32; what limits it: compute." in told.stdout
     assert max(map(len, told.stdout.splitlines())) <= 80
     data = json.loads(call("--table", "lenses", RESULTS / "2026-11-22-neighbour-epyc-2core", "--json").stdout)
@@ -211,7 +211,7 @@ def test_the_lens_table_is_a_page_too_and_escapes_what_is_foreign(tmp_path: Path
     study = RESULTS / "2026-11-22-neighbour-epyc-2core"
     assert call("--table", "lenses", study, "-o", file).exit_code == 0
     page = file.read_text(encoding="utf-8")
-    for words in ("2.09× (2.01–2.17×)", "what limits it: compute", "bf16 against fp32, training"):
+    for words in ("2.09× (2.00–2.18×)", "what limits it: compute", "bf16 against fp32, training"):
         assert words in page
     found = tl.table("lenses", study)
     bad = replace(found.rows[0], change="<script>alert(1)</script>")

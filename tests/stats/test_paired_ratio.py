@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from benchmarks.coverage.paired import MACHINES, RATIO, line, ratios, sides
+from benchmarks.coverage.paired import MACHINES, RATIO, Machine, line, ratios, sides
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,7 @@ from twinlens.record.slice import without_waiting
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.training import training_steadiness
-from twinlens.stats.paired.ratio import MOST_HIDDEN, paired_ratio, ratio_over, steadiness
+from twinlens.stats.paired.ratio import MOST_HIDDEN, PairedRatio, paired_ratio, ratio_over, steadiness
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
 from twinlens.units import digits
 
@@ -231,3 +231,69 @@ def test_the_simulated_truth_is_that_of_its_rows() -> None:
     still = next(one for one in MACHINES if one.name == "quiet")
     found = ratios(sides(still, 3, 12, 50), 3, 12)
     assert np.mean([one.ratio.value or 0 for one in found]) == pytest.approx(RATIO, rel=0.003)
+
+
+def beside(calm: int, slow: int, factor: float, repeats: int = 3) -> PairedRatio:
+    """2× in calm rounds, `factor` × in those beside others, with 1 % of noise."""
+    rng = np.random.default_rng(7)
+    count = calm + slow
+    marks = [place % (count // slow or 1) == 0 if slow <= calm else place >= calm for place in range(count)]
+    pairs = []
+    for _ in range(repeats):
+        values = [(factor if mark else 2.0) * math.exp(0.01 * rng.normal()) for mark in marks]
+        pairs.append(
+            (rates(list(range(0, 2 * count, 2)), values, marks), rates(list(range(1, 2 * count, 2)), [1.0] * count))
+        )
+    return paired_ratio(pairs, [2] * repeats)
+
+
+def test_where_one_side_suffers_more_the_calm_rounds_count_alone() -> None:
+    ratio = beside(20, 10, 1.5)
+    assert ratio.ratio.value == pytest.approx(2.0, rel=0.01)
+    assert (ratio.blocks, ratio.all_blocks) == (60, 90)
+    assert ratio.beside == pytest.approx(1.5, rel=0.01)
+    assert ratio.suffers == pytest.approx(-0.25, rel=0.05)
+    assert ratio.validity == "valid"
+    assert beside(20, 10, 2.0).suffers is None, "both suffer alike"
+
+
+def test_with_few_calm_rounds_that_disagree_with_the_others_a_ratio_is_not_valid() -> None:
+    ratio = beside(4, 20, 1.5)
+    assert (ratio.label, ratio.validity) == ("unequal", "not valid")
+    assert "suffers more from other programs" in clause_of(ratio.reason)
+    alike = beside(4, 20, 2.0)
+    assert (alike.label, alike.suffers, alike.blocks) == ("level", None, 72)
+    assert alike.ratio.hidden, "widened by the difference that could not have shown"
+
+
+def test_without_calm_rounds_a_ratio_is_that_beside_the_others_and_provisional() -> None:
+    ratio = beside(0, 20, 1.5)
+    assert (ratio.label, ratio.validity) == ("unproven", "provisional")
+    assert clause_of(ratio.reason) == "none of 60 rounds was calm, so it is the ratio beside other programs"
+
+
+@pytest.mark.parametrize("factor", [1.9, 1.4])
+def test_sides_that_suffer_unequally_have_a_ratio_that_holds_the_calm_one(factor: float) -> None:
+    """Coarse: 80 studies. The fine table: docs/results/coverage-paired.md."""
+    machine = Machine("", burst_share=0.3, burst_s=1.5, other_factor=factor)
+    found = [one for one in ratios(sides(machine, 3, 30, 80), 3, 30, is_known=True) if one.validity != "not valid"]
+    assert len(found) > 60
+    assert line("", found, 3, 30).covered > 0.88
+    assert abs(line("", found, 3, 30).bias) < 0.01
+
+
+def test_cold_first_rows_of_slices_are_left_out_and_equal_ones_stay() -> None:
+    def run(cold: float) -> Steps:
+        rng, now_ns, plain = np.random.default_rng(5), 0, []
+        for number in range(12):
+            for place in range(6):
+                end_ns = now_ns + int(S * (1 + cold * (place == 0)) * math.exp(0.02 * rng.normal()))
+                row = {"kind": "step", "slice": 2 * number, "begin_ns": now_ns, "end_ns": end_ns, "tokens": 10}
+                plain.append(row | {"samples": 1})
+                now_ns = end_ns
+            now_ns += 6 * S  # the other's turn
+        return Steps.from_table(pa.Table.from_pylist(plain, schema=STEP_SCHEMA))
+
+    for cold in (0.3, 0.0):
+        found = training_slices(run(cold), NO_TELEMETRY)["training_tokens_per_s"].rates
+        assert found.mean() == pytest.approx(10.0, rel=0.015), "a third longer first row made it 5 % slower"

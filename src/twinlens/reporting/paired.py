@@ -93,6 +93,18 @@ def paired_words(pair: Paired) -> str:
     return f"{pair.result.above} sustains {ratio_words(pair)} the {label} of {pair.result.below}"
 
 
+def beside_words(pair: Paired) -> str:
+    """That one side suffers more from other programs than the other; "" where that was not seen."""
+    found = pair.result
+    if found.suffers is None or found.beside is None or found.label == "unequal":  # there the fault says it
+        return ""
+    label = METRICS[found.metric].label if found.metric in METRICS else "rate"
+    return (
+        f"{found.above} / {found.below}, {label}: one side suffers more from other programs; beside them the ratio is "
+        f"{found.beside:.2f}×, and the {found.blocks} calm rounds of {found.all_blocks} count alone"
+    )
+
+
 def standing_words(ratios: Sequence[Paired]) -> str:
     """The states of ratios and rates, with the reason for rates that are not valid."""
     rates = {id(group): group for pair in ratios for group in (pair.group, pair.reference)}.values()

@@ -20,7 +20,7 @@ from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
 from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
 from twinlens.reporting.html.validity import validity
-from twinlens.reporting.paired import ratios_lead
+from twinlens.reporting.paired import beside_words, ratios_lead
 from twinlens.reporting.text.paired_table import HEADS, LEGEND, cells, paired_of
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import View
@@ -65,6 +65,7 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
         paired_cells=cells,
         paired_heads=HEADS,
         paired_legend=LEGEND,
+        paired_beside=beside_words,
         stack=facts,
         letters=LETTERS,
         standing=label_words,

@@ -18,7 +18,7 @@ from rich.text import Text
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.reporting import display
-from twinlens.reporting.paired import Paired, paired, paired_json
+from twinlens.reporting.paired import Paired, beside_words, paired, paired_json
 from twinlens.reporting.point_name import precision_of
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.text.sentence import reference_of
@@ -34,8 +34,8 @@ _SAME = 1e-9
 _LOADS = ("batch", "microbatch", "rate_per_s", "concurrency", "method", "r")
 LEGEND = (
     "Points took turns; a round gives one ratio (twinlens explain paired_ratio). valid: the ratio "
-    "stayed on one level, whatever the rates above did. others: slices in which other "
-    "programs took part of the machine; they stay in."
+    "stayed on one level, whatever the rates above did. others: share of slices in which other "
+    "programs took part of the machine; their rounds count only where fewer than 8 of a repeat were calm."
 )
 
 
@@ -89,7 +89,7 @@ def cells(pair: Paired) -> tuple[str, ...]:
         else display.ABSENT,
         str(ratio.repeats),
         str(ratio.blocks),
-        f"{ratio.disturbed_slices} of {ratio.slices}",
+        f"{ratio.disturbed_slices / ratio.slices:.0%}" if ratio.slices else display.ABSENT,
         pair.validity,
     )
 
@@ -145,6 +145,7 @@ def _of_lens(lens: str, ratios: Sequence[Paired]) -> RenderableType:
         for pair in ratios
         if pair.fault
     ]
+    why += [hanging("! ", words, "yellow") for pair in ratios if (words := beside_words(pair))]
     seen = [pair.result.visible_change for pair in ratios if pair.ranked and pair.result.visible_change is not None]
     could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
     title = Text(f"{lens.capitalize()} · ratios from paired slices", style="bold")

@@ -20,6 +20,7 @@ from twinlens.record.validity import Validity
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.estimator.widened import widened
+from twinlens.stats.paired.calm import Marks, suffering
 from twinlens.stats.paired.slice_rate import SliceRates
 from twinlens.units import RATIO
 
@@ -31,7 +32,7 @@ _DELTA = 0.01  # a change of less decides nothing
 MOST_HIDDEN = 0.25  # no "level" where a drift of a quarter would not have shown (docs/decisions/0014)
 
 Blocks = NDArray[np.float64]
-PairedLabel = Literal["level", "unproven", "drift", "too short"]
+PairedLabel = Literal["level", "unproven", "drift", "unequal", "too short"]
 _VALIDITY: dict[str, Validity] = {"level": "valid", "unproven": "provisional"}
 
 
@@ -40,7 +41,9 @@ class PairedRatio:
     """How many times the rate of `below` is that of `above`, from slices. `metric`: of which rate.
 
     `label`, `reason`: whether the ratio itself was steady; `visible_change`: the smallest relative change over a
-    repeat that would have shown. `blocks`: rounds in all; `disturbed_slices` of `slices` met other programs.
+    repeat that would have shown. `blocks`: rounds that it is taken of; `disturbed_slices` of `slices` met others.
+    `beside`: the ratio of the rounds that met them, of `all_blocks` in all; `suffers`: how far it lies from that of the
+    calm ones, where they differ by more than chance; "unequal" where too few are calm to go by these alone.
     """
 
     above: str
@@ -54,6 +57,9 @@ class PairedRatio:
     blocks: int
     slices: int
     disturbed_slices: int
+    all_blocks: int | None = None
+    beside: float | None = None
+    suffers: float | None = None
 
     @property
     def validity(self) -> Validity:
@@ -78,14 +84,21 @@ def paired_ratio(
 ) -> PairedRatio:
     """The ratio of two points over their repeats. `pairs`: (above, below) of each repeat, whose slices are numbered
     over all of its `points`; `names`: above, below, metric. Absent where no round has both."""
-    series = [blocks for pair, count in zip(pairs, points, strict=True) if (blocks := blocks_of(*pair, count)).size]
+    rounds = [each for pair, count in zip(pairs, points, strict=True) if (each := rounds_of(*pair, count))[0].size]
+    met = suffering([blocks for blocks, _ in rounds], [marks for _, marks in rounds], FEWEST_BLOCKS)
+    series = met.kept
     slices = sum(side.slices.size for pair in pairs for side in pair)
     disturbed = sum(int(side.disturbed.sum()) for pair in pairs for side in pair)
     label, reason, visible = steadiness(series)
-    ratio = ratio_over(series, level=level)
+    if met.is_unequal and not met.is_calm:
+        numbers = {"calm": met.calm, "of": met.of, "change": met.change or 0.0}
+        label, reason = "unequal", _because("suffers-unequally", **numbers)
+    elif label == "level" and met.is_blind:
+        label, reason = "unproven", _because("no-calm-rounds", calm=met.calm, of=met.of)
+    ratio = widened(ratio_over(series, level=level), met.hidden, visible if reason.code == "drift-unseen" else None)
     return PairedRatio(
         *names,
-        ratio=widened(ratio, visible) if label == "unproven" else ratio,
+        ratio=ratio,
         label=label,
         reason=reason,
         visible_change=visible,
@@ -93,15 +106,22 @@ def paired_ratio(
         blocks=sum(of_repeat.size for of_repeat in series),
         slices=slices,
         disturbed_slices=disturbed,
+        all_blocks=met.of,
+        beside=met.beside,
+        suffers=met.change if met.is_unequal else None,
     )
 
 
-def blocks_of(above: SliceRates, below: SliceRates, points: int) -> Blocks:
-    """The log ratio of each round in which both did work [blocks]. Slice s belongs to round s // points."""
+def rounds_of(above: SliceRates, below: SliceRates, points: int) -> tuple[Blocks, Marks]:
+    """The log ratio of each round in which both did work [blocks], and whether either met other programs.
+
+    Slice s belongs to round s // points.
+    """
     _, first, second = np.intersect1d(above.slices // points, below.slices // points, return_indices=True)
     a, b = above.rates[first], below.rates[second]
     both = (a > 0) & (b > 0)
-    return np.asarray(np.log(a[both] / b[both]), dtype=np.float64)
+    marks = above.disturbed[first] | below.disturbed[second]
+    return np.asarray(np.log(a[both] / b[both]), dtype=np.float64), np.asarray(marks[both], dtype=bool)
 
 
 def ratio_over(series: Sequence[Blocks], *, level: float = 0.95) -> Estimate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,10 @@ import pyarrow as pa
 
 from twinlens.record.request import Requests
 from twinlens.record.step import Steps
+from twinlens.stats.estimator.interval import t_quantile
 
+_FEWEST_SLICES, _FEWEST_ROWS = 8, 4  # to say that first rows are slower, and to go by the others
+_LEVEL = 0.99
 FOREIGN_SHARE = 0.05  # of the machine's processors: less is within the noise of most runs
 
 
@@ -101,7 +105,36 @@ def _rates(
     begin, end = _spans(number, begin_ns, end_ns)
     rates = _sums(number, work) / np.maximum((end - begin) / 1e9, 1e-9)
     whole = slices.astype(np.int64)
+    rates = _warm(number, work, begin_ns, end_ns, rates)
     return {name: SliceRates(whole, rates, _disturbed(whole, number, begin_ns, end_ns, telemetry))}
+
+
+def _warm(
+    number: np.ndarray, work: np.ndarray, begin_ns: np.ndarray, end_ns: np.ndarray, rates: np.ndarray
+) -> np.ndarray:
+    """`rates` [slices] without the first row of each slice, where first rows are slower by more than chance.
+
+    They follow a wait and find cold caches. Rows that begin together are one. As they were, where rows overlap, and
+    where slices are too few or too short to say.
+    """
+    order = np.lexsort((begin_ns, number))
+    number, begin, end, done = number[order], begin_ns[order], end_ns[order], np.asarray(work, dtype=float)[order]
+    heads = np.flatnonzero(np.append(True, (np.diff(number) != 0) | (np.diff(begin) != 0)))
+    number, begin = number[heads], begin[heads]
+    end, done = np.maximum.reduceat(end, heads), np.add.reduceat(done, heads)
+    firsts = np.flatnonzero(np.append(True, np.diff(number) != 0))
+    counts = np.diff(np.append(firsts, number.size))
+    within = np.diff(number) == 0
+    if firsts.size < _FEWEST_SLICES or counts.min() < _FEWEST_ROWS or (begin[1:] < end[:-1])[within].any():
+        return rates
+    last_ns, second_ns = np.maximum.reduceat(end, firsts), begin[firsts + 1]
+    rest, rest_s = np.add.reduceat(done, firsts) - done[firsts], (last_ns - second_ns) / 1e9
+    first_s = (second_ns - begin[firsts]) / 1e9
+    if min(rest.min(), done[firsts].min(), rest_s.min(), first_s.min()) <= 0:
+        return rates
+    slower = np.log(first_s / done[firsts] * rest / rest_s)
+    half = t_quantile(_LEVEL, slower.size - 1) * float(slower.std(ddof=1)) / math.sqrt(slower.size)
+    return np.asarray(rest / rest_s) if slower.mean() > half else rates
 
 
 def _sums(number: np.ndarray, amount: np.ndarray) -> np.ndarray:
