@@ -145,7 +145,7 @@ def _of_lens(lens: str, ratios: Sequence[Paired]) -> RenderableType:
         for pair in ratios
         if pair.fault
     ]
-    why += [hanging("! ", words, "yellow") for pair in ratios if (words := beside_words(pair))]
+    why += [hanging("! ", said, "yellow") for pair in ratios if (said := beside_words(pair))]
     seen = [pair.result.visible_change for pair in ratios if pair.ranked and pair.result.visible_change is not None]
     could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
     title = Text(f"{lens.capitalize()} · ratios from paired slices", style="bold")
