@@ -25,6 +25,8 @@ SHAPES: dict[str, Shape] = {
     "drift": lambda n: np.arange(n) / (n - 1),
     "step half way": lambda n: (np.arange(n) >= n / 2).astype(float),
     "step at two thirds": lambda n: (np.arange(n) >= 2 * n / 3).astype(float),
+    "step at three quarters": lambda n: (np.arange(n) >= 3 * n / 4).astype(float),
+    "step at four fifths": lambda n: (np.arange(n) >= 4 * n / 5).astype(float),
 }
 
 

@@ -40,13 +40,15 @@ def test_a_tenth_that_all_repeats_share_is_never_valid() -> None:
         assert point_of(changed(rows, SHAPES["step half way"], 0.1)).validity != "valid"
 
 
-def test_a_provisional_point_holds_the_level_after_a_change_that_was_not_seen() -> None:
+@pytest.mark.parametrize("shape", ["drift", "step at three quarters", "step at four fifths"])
+def test_a_provisional_point_holds_the_level_after_a_change_that_was_not_seen(shape: str) -> None:
+    """Half of what could hide held a step at four fifths in 29 to 74 %, two thirds of it in 89 to 92 %."""
     held = []
     for seed in range(3 * POINTS):
         rows = [noise(np.random.default_rng([seed, k]), 22, 0.15) for k in range(3)]
         calm = point_of(rows)
         size = 0.95 * (calm.verdict.hidden or 0.0)
-        found = point_of(changed(rows, SHAPES["drift"], size))
+        found = point_of(changed(rows, SHAPES[shape], size))
         if calm.validity == found.validity == "provisional":
             rate = found.metrics[RATE]
             held.append(rate.low <= 1 / (1 + size) <= rate.high)
@@ -54,10 +56,10 @@ def test_a_provisional_point_holds_the_level_after_a_change_that_was_not_seen() 
     assert np.mean(held) >= 0.9
 
 
-def test_bounds_are_further_out_by_two_thirds_of_what_could_hide_and_those_of_the_inverse_are_inverse() -> None:
+def test_bounds_are_further_out_by_seven_tenths_of_what_could_hide_and_those_of_the_inverse_are_inverse() -> None:
     rate = point_of([noise(np.random.default_rng(k), 300, 0.02) for k in range(3)]).metrics[RATE]
     wide = widened(rate, 0.3)
     assert wide.hidden == pytest.approx(0.3)
-    assert rate.value / wide.low >= 1.2
+    assert rate.value / wide.low >= 1.21
     assert rate.low > wide.low
     assert rate.high < wide.high
