@@ -81,6 +81,25 @@ def test_no_detail_pushes_the_page_sideways_when_all_are_open(browser: Any, repo
     assert opened.ask("document.documentElement.scrollWidth") == 400
 
 
+def test_on_a_phone_no_table_ends_in_mid_number_and_each_number_has_its_head(browser: Any, report: Path) -> None:
+    opened = Opened(browser, report, 390)
+    opened.ask("document.querySelectorAll('details').forEach(one => one.open = true)")
+    cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth)"
+    assert opened.ask(f"{cut}.map(one => one.getAttribute('aria-label'))") == []
+    past = "[...document.querySelectorAll('.scroll td')].filter(one => one.scrollWidth > one.clientWidth + 1)"
+    assert opened.ask(f"{past}.map(one => one.innerText)") == []
+    bare = "[...document.querySelectorAll('.cards tbody td:not([colspan])')].filter(one => !one.dataset.head)"
+    assert opened.ask(f"{bare}.length") == 0
+    assert opened.ask("document.querySelectorAll('.cards td[data-head]').length") > 20
+
+
+def test_a_table_that_is_wider_than_the_screen_has_a_shadow_where_it_goes_on(browser: Any, report: Path) -> None:
+    shadow = Opened(browser, report, 1280).ask(
+        "getComputedStyle(document.querySelector('.scroll')).backgroundAttachment"
+    )
+    assert shadow.split(", ") == ["local", "local", "scroll", "scroll"]
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_every_chart_is_drawn_and_large_enough_to_read(browser: Any, report: Path, width: int) -> None:
     opened = Opened(browser, report, width)

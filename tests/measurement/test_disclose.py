@@ -159,6 +159,6 @@ def test_variables_that_servers_inherit_are_recorded_and_keys_are_not() -> None:
     assert found.pop("VLLM_API_KEY") == "set, and not recorded"
     assert found.pop("CUDA_VISIBLE_DEVICES") == "2 by UUID", "which boards is no part of a stack's identity"
     assert found == {
-        "VLLM_ATTENTION_BACKEND": "FLASHINFER", "SGLANG_X": "1", "TRITON_CACHE_DIR": "/t", "FLASHINFER_JIT": "0",
+        "VLLM_ATTENTION_BACKEND": "FLASHINFER", "SGLANG_X": "1", "TRITON_CACHE_DIR": "a path", "FLASHINFER_JIT": "0",
         "NVIDIA_VISIBLE_DEVICES": "all",
     }  # fmt: skip

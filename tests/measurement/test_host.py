@@ -15,7 +15,7 @@ from twinlens.measurement.machine.contention import CpuReading, co_tenants, fore
 from twinlens.measurement.machine.host import capture_host, host_facts
 from twinlens.measurement.machine.nvidia_facts import gpu_facts
 from twinlens.measurement.machine.software import loaded_libraries, performance_environment, software_facts
-from twinlens.record.executor.record import FIELDS, ExecutorRecord
+from twinlens.record.executor.record import FIELDS, ExecutorRecord, observed
 from twinlens.system.nvml import gpus_of
 
 
@@ -104,11 +104,27 @@ def test_this_machine_is_captured_whole_and_its_identity_is_stable() -> None:
     assert first.value("tenancy.co_tenants") in ("seen", "none seen")
 
 
-def test_only_variables_that_change_speed_are_kept_and_home_is_hidden() -> None:
+def test_only_variables_that_change_speed_are_kept_and_paths_are_hidden() -> None:
     environment = performance_environment(
-        {"OMP_NUM_THREADS": "2", "LD_PRELOAD": f"{Path.home()}/x.so", "API_KEY": "secret", "MY_OMP_X": "1"}
+        {
+            "OMP_NUM_THREADS": "2",
+            "LD_PRELOAD": f"{Path.home()}/x.so:/usr/lib/libjemalloc.so.2",
+            "API_KEY": "secret",
+            "TORCHINDUCTOR_CACHE_DIR": "/home/anna/cache",
+            "XLA_FLAGS": "--dump_to=/home/anna/x --fast=1",
+            "MY_OMP_X": "1",
+        }
     )
-    assert environment == {"LD_PRELOAD": "~/x.so", "OMP_NUM_THREADS": "2"}
+    assert environment == {
+        "LD_PRELOAD": "…/x.so:…/libjemalloc.so.2", "OMP_NUM_THREADS": "2", "TORCHINDUCTOR_CACHE_DIR": "a path",
+        "XLA_FLAGS": "--dump_to=a path --fast=1",
+    }  # fmt: skip
+
+
+def test_paths_that_an_earlier_version_recorded_are_not_read() -> None:
+    paths = {"TORCHINDUCTOR_CACHE_DIR": "/home/anna/cache", "OMP_NUM_THREADS": "2"}
+    read = ExecutorRecord.from_json({"software.environment": observed(paths, "os.environ").to_json()})
+    assert read.value("software.environment") == {"TORCHINDUCTOR_CACHE_DIR": "a path", "OMP_NUM_THREADS": "2"}
 
 
 def test_libraries_are_read_from_the_memory_map(tmp_path: Path) -> None:

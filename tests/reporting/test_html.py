@@ -14,6 +14,7 @@ from twinlens.errors import BadInput
 from twinlens.measurement.study import Outcome
 from twinlens.record.finding import in_words
 from twinlens.record.runs import Runs
+from twinlens.reporting.html.cards import with_cards
 from twinlens.reporting.html.render import render, write
 from twinlens.reporting.notebook import runs_html, summary_html
 from twinlens.reporting.view import view
@@ -189,3 +190,32 @@ def test_a_page_folds_what_is_looked_up_and_has_no_column_of_dashes() -> None:
     for table in re.findall(r"<table>.*?</table>", page, re.DOTALL):
         if ">factor</th>" in table:
             assert re.search(r"\d×", table), "a factor column has a factor"
+
+
+def test_the_factor_of_points_that_took_turns_is_the_ratio_of_the_headline() -> None:
+    """Rates of the sample give 2.08× (1.83–2.37×) in training and none in inference, whose rates are not valid."""
+    page = (Path(__file__).parents[2] / "docs" / "sample-report.html").read_text(encoding="utf-8")
+    for ratio, interval in (("2.09×", "2.01–2.17×"), ("1.41×", "1.37–1.44×")):
+        assert f"sustains {ratio} ({interval})" in page
+        assert re.search(rf'data-head="factor"[^>]*>{ratio}\s*<small>{interval}, paired</small>', page)
+    assert "2.08×" not in page
+
+
+def test_cells_carry_the_heads_of_their_columns_and_a_row_over_all_columns_none() -> None:
+    head = '<thead><tr><th scope="col" class="left">point</th>' + "".join(
+        f'<th scope="col"><a href="#x">{name}</a></th>' for name in ("tokens/s", "p50 &lt;\n s", "loss")
+    )
+    row = '<tr class="out"><th scope="row">a</th><td class="num">1</td><td>2</td><td>3</td></tr>'
+    table = f'<table>{head}</tr></thead><tbody>{row}<tr><td colspan="4">why</td></tr></tbody></table>'
+    shown = with_cards(table)
+    heads = re.findall(r'<td data-head="([^"]*)"', shown)
+    assert heads == ["tokens/s", "p50 &lt; s", "loss"]
+    assert '<td colspan="4">why</td>' in shown
+    assert shown.startswith('<table class="cards">')
+    assert with_cards("<table><tr><td>1</td></tr></table>") == "<table><tr><td>1</td></tr></table>"
+
+
+def test_no_published_report_has_a_path_of_the_machine_that_measured() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "sample-report.html").read_text(encoding="utf-8")
+    assert not re.search(r"[\s>\"](/tmp|/home|/root|/work)/", page)
+    assert "TORCHINDUCTOR_CACHE_DIR a path" in page

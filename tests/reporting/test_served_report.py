@@ -104,6 +104,11 @@ def test_one_reason_is_told_once_however_many_points_share_it(served: list[Pair]
     assert open_loop.count("TTFT p99: not measured: p99 needs at least 368 values") <= 1
 
 
+def test_one_point_is_one_point(served: list[Pair]) -> None:
+    assert "How the point went" in render(view(served[:1]))
+    assert "How the 2 points went" in render(view(served[:2]))
+
+
 def test_open_and_closed_loops_share_no_table_and_no_chart(part: ServedPart) -> None:
     assert [table.head for table in part.tables] == ["rate /s", "in flight"]
     for figure in part.figures:

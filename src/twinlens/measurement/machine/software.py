@@ -12,6 +12,7 @@ from pathlib import Path
 
 from twinlens.executors.launch.options import is_secret
 from twinlens.record.executor.record import Fact, observed, unknown
+from twinlens.record.trust.foreign_text import without_paths
 
 PACKAGES = (
     *("torch", "transformers", "numpy", "safetensors", "tokenizers", "torchao", "triton", "accelerate"),
@@ -83,10 +84,9 @@ def wheel_source(distribution: Distribution) -> str:
 
 
 def performance_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that change speed, sorted; the home folder's name is left out."""
-    home = str(Path.home())
+    """The variables that change speed, sorted; a path is only said to be one."""
     wanted = sorted(name for name in environment if ENVIRONMENT.fullmatch(name))
-    return {name: _shown(name, environment[name]).replace(home, "~") for name in wanted}
+    return {name: without_paths(_shown(name, environment[name])) for name in wanted}
 
 
 def _shown(name: str, value: str) -> str:

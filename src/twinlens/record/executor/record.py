@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput, nearest
 from twinlens.record.executor.field import FIELDS, Field
+from twinlens.record.trust.foreign_text import without_paths
 from twinlens.record.trust.typed_value import typed
 from twinlens.spec.precision import Lens
 
@@ -37,6 +38,7 @@ _NAMED: tuple[tuple[str, ...], ...] = (
     ("software.framework.version", "software.runtime.version"),
     ("compiler.name",),
 )
+_ENVIRONMENT = "software.environment"
 _SOFTWARE = ("software.framework.version", "software.runtime.version", "software.driver.version")
 
 
@@ -112,7 +114,11 @@ class ExecutorRecord:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`. Raises BadInput on unknown ids."""
-        return cls({key: Fact.from_json(fact) for key, fact in data.items()})
+        facts = {key: Fact.from_json(fact) for key, fact in data.items()}
+        if (known := facts.get(_ENVIRONMENT)) and isinstance(known.value, Mapping):  # versions before kept paths
+            masked = {name: without_paths(str(value)) for name, value in known.value.items()}
+            facts[_ENVIRONMENT] = replace(known, value=masked)
+        return cls(facts)
 
     def merged(self, other: ExecutorRecord | Mapping[str, Fact]) -> ExecutorRecord:
         """Both records as one: observed beats declared beats unknown, and between equals `other` wins."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
+from pathlib import PurePosixPath
 from typing import Any
 
 _UNKNOWN = "\ufffd"
@@ -37,3 +39,23 @@ def in_one_line(text: str, most: int = 400) -> str:
     if not line.isprintable():
         line = "".join(char if char == " " or unicodedata.category(char)[0] != "C" else _UNKNOWN for char in line)
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+_BETWEEN_PATHS = re.compile(r"([\s:;,=]+)")
+
+
+def without_paths(value: str) -> str:
+    """The value of a variable without where things lie, which names users and is no part of how fast it runs.
+
+    A library keeps its file name ("…/libjemalloc.so.2"), which does; any other path is "a path". URLs stay.
+    """
+    if "://" in value:
+        return value
+    return "".join(_masked(part) for part in _BETWEEN_PATHS.split(value))
+
+
+def _masked(part: str) -> str:
+    if not part.startswith(("/", "~/")):
+        return part
+    name = PurePosixPath(part).name
+    return f"…/{name}" if ".so" in name or name.endswith(".dylib") else "a path"

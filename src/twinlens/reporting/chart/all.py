@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from altair.utils import schemapi
@@ -14,6 +15,7 @@ from twinlens.reporting.chart.rate import rate_chart, timeline
 from twinlens.reporting.chart.roofline import roofline_chart
 from twinlens.reporting.chart.time import time_charts
 from twinlens.reporting.chart.wall_time import wall_time_chart
+from twinlens.reporting.paired import Paired
 from twinlens.reporting.view import Entry, LensView
 
 
@@ -26,21 +28,23 @@ class Charts:
     missing: tuple[str, ...]
 
 
-def charts(lens: LensView, *, checked: bool = False) -> tuple[Charts, ...]:
+def charts(lens: LensView, turns: Sequence[Paired] = (), *, checked: bool = False) -> tuple[Charts, ...]:
     """One set of charts for each part of the lens (a model on a machine), in the view's order.
+
+    `turns`: ratios of points that took turns.
 
     Altair's own checks against its schema take longer than the drawing. They are a matter for tests.
     """
     with schemapi.debug_mode(checked):
-        return tuple(_of_part(lens, entries, index) for index, entries in enumerate(lens.parts))
+        return tuple(_of_part(lens, entries, index, turns) for index, entries in enumerate(lens.parts))
 
 
-def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int) -> Charts:
+def _of_part(lens: LensView, entries: tuple[Entry, ...], index: int, turns: Sequence[Paired]) -> Charts:
     mark = f"{lens.lens}{index}"
     if lens.lens == "collective":
         return _of_exchanges(lens, entries, mark)
     drawn: list[Figure | None] = [
-        rate_chart(lens, entries, f"{mark}-rate"),
+        rate_chart(lens, entries, f"{mark}-rate", turns),
         *time_charts(lens, entries, mark),
     ]
     if lens.lens == "training":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import INK, SOFT, STEADY, WARM, WIDTH, Figure, colours, data, figure
 from twinlens.reporting.chart.series import thin, throughput
+from twinlens.reporting.paired import Paired, ratio_words
 from twinlens.reporting.text.sentence import against, comparison, reference_of
 from twinlens.reporting.view import Entry, LensView, headline, runs_word
 from twinlens.reporting.wording.finding import label_words
@@ -19,8 +21,11 @@ from twinlens.stats.summary.group import Summary
 from twinlens.units import digits, scale
 
 
-def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figure | None:
-    """Sustained rate by operating point from zero, with interval and single runs; hollow where not ranked."""
+def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str, turns: Sequence[Paired] = ()) -> Figure | None:
+    """Sustained rate by operating point from zero, with interval and single runs; hollow where not ranked.
+
+    `turns`: ratios of points that took turns, which the title says where there are any.
+    """
     shown = [(entry, pair) for entry in entries if (pair := headline(entry.group)) and pair[1].value is not None]
     if not shown:
         return None
@@ -60,7 +65,7 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Figur
     words = base.mark_text(align="left", dx=8, fontSize=14, color=INK).encode(x="high:Q", text="text:N")
     ticks = alt.Chart(data(runs)).mark_circle(color=INK, size=16, opacity=0.8, yOffset=12).encode(x="value:Q", y=y)
     chart = (bars + line + ticks + words).properties(width=WIDTH, height=alt.Step(44))
-    return figure(anchor, chart, _rate_title(entries, METRICS[metric].label), _rate_caption(shown))
+    return figure(anchor, chart, _rate_title(entries, METRICS[metric].label, turns), _rate_caption(shown))
 
 
 def _scaled(metric: str, largest: float) -> tuple[float, str]:
@@ -145,9 +150,15 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
     return alt.layer(*layers).properties(width=WIDTH, height=76)
 
 
-def _rate_title(entries: tuple[Entry, ...], unit: str) -> str:
+def _rate_title(entries: tuple[Entry, ...], unit: str, turns: Sequence[Paired]) -> str:
     groups = [entry.group for entry in entries]
     names = {id(entry.group): entry.name for entry in entries}
+    if mine := [pair for pair in turns if pair.is_headline and id(pair.group) in names]:
+        pair = mine[0]
+        if len(mine) > 1 or not pair.ranked or id(pair.reference) not in names:
+            return f"Sustained {unit} by operating point."
+        above, below = names[id(pair.group)], names[id(pair.reference)]
+        return f"{above} sustains {ratio_words(pair)} the {unit} of {below}, in paired slices."
     best, ratios = None, 0
     for group in groups:
         reference = reference_of(group, groups)

@@ -12,6 +12,7 @@ from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
 from twinlens.reporting.gate import Word, agreement_of, gate_reason, gate_word, why_no_gate
 from twinlens.reporting.machine import machine_words
+from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import precision_of
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.column import Column, absences, columns, measured
@@ -81,8 +82,9 @@ class LensPart:
     details: tuple[tuple[str, tuple[Detail, ...]], ...]
 
 
-def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> LensPart:
-    """Fill the part of one model on one machine. Rows that are not valid last, in the view's order."""
+def part(lens: LensView, entries: Sequence[Entry], charts: Charts, turns: Sequence[Paired] = ()) -> LensPart:
+    """Fill the part of one model on one machine. Rows that are not valid last, in the view's order. `turns`: ratios of
+    points that took turns, which are their factors."""
     groups = [entry.group for entry in entries]
     wanted = columns(lens.lens, groups)
     shown = measured(wanted, groups)
@@ -93,7 +95,7 @@ def part(lens: LensView, entries: Sequence[Entry], charts: Charts) -> LensPart:
         display.clean(groups[0].model, 60),
         machine_words(groups[0]),
         shown,
-        tuple(_row(entry, shown, groups) for entry in ordered),
+        tuple(_row(entry, shown, groups, turns) for entry in ordered),
         reference,
         intervals(groups, shown),
         absences(wanted, groups),
@@ -120,7 +122,7 @@ def intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
     return f"Under each number stands its 95% interval over runs, where there is one{marked}."
 
 
-def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> TableRow:
+def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group], turns: Sequence[Paired]) -> TableRow:
     group = entry.group
     agreement = agreement_of(group)
     agrees = f"{agreement[0].removesuffix(' agreement')} {display.value(agreement[1])}" if agreement else ""
@@ -128,7 +130,7 @@ def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group]) -> TableR
     return TableRow(
         entry,
         tuple(_cell(column, group) for column in shown),
-        _factor(group, groups),
+        _factor(group, groups, turns),
         word,
         agrees,
         why_no_gate(group) if word == "not measured" else gate_reason(group),
@@ -156,7 +158,14 @@ def _cell(column: Column, group: Group) -> Cell:
     return Cell(column.text(group), f"{under}{kind}")
 
 
-def _factor(group: Group, groups: list[Group]) -> Cell:
+def _factor(group: Group, groups: list[Group], turns: Sequence[Paired]) -> Cell:
+    """The ratio to the reference: that of paired slices where the two took turns, else of their rates."""
+    headlines = [pair for pair in turns if pair.is_headline and pair.ranked]
+    if pair := next((pair for pair in headlines if pair.group is group), None):
+        ratio = pair.result.ratio
+        return Cell(display.factor(ratio), f"{display.factor_bounds(ratio)}, paired", display.method(ratio))
+    if any(pair.reference is group for pair in headlines):
+        return Cell("1", "reference")
     reference = reference_of(group, groups)
     if reference is None:
         return Cell("1", "reference") if group.ranked else Cell(display.ABSENT, why="not valid")

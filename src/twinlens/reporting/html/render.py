@@ -15,6 +15,7 @@ from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
 from twinlens.reporting.driven import is_driven
 from twinlens.reporting.html import page
+from twinlens.reporting.html.cards import with_cards
 from twinlens.reporting.html.diagnosed import Diagnose, diagnosed_points
 from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
@@ -36,9 +37,9 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
     turns = paired_of([each for lens in view.lenses for each in lens.groups], [run for run, _ in view.material])
     ratios = {lens.lens: [each for each in turns if each.group.lens == lens.lens] for lens in view.lenses}
     parts = [
-        page.part(lens, entries, drawn)
+        page.part(lens, entries, drawn, turns)
         for lens in (lens.under("lockstep") for lens in view.lenses)
-        for entries, drawn in zip(lens.parts, charts(lens), strict=True)
+        for entries, drawn in zip(lens.parts, charts(lens, turns), strict=True)
     ]
     served = {lens.lens: served_parts(lens, view.searches) for lens in view.lenses}
     every = [part for served_part in served.values() for part in served_part]
@@ -111,5 +112,6 @@ def environment() -> Environment:
     )
     # The only text that is not escaped: SVG that figure.py parsed and found to hold drawing alone.
     environment.filters["drawn"] = Markup
+    environment.filters["with_cards"] = with_cards
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment
