@@ -162,8 +162,8 @@ def _factor(group: Group, groups: list[Group], turns: Sequence[Paired]) -> Cell:
     """The ratio to the reference: that of paired slices where the two took turns, else of their rates."""
     headlines = [pair for pair in turns if pair.is_headline and pair.ranked]
     if pair := next((pair for pair in headlines if pair.group is group), None):
-        ratio = pair.result.ratio
-        return Cell(display.factor(ratio), f"{display.factor_bounds(ratio)}, paired", display.method(ratio))
+        known = pair.result.ratio
+        return Cell(display.factor(known), f"{display.factor_bounds(known)}, paired", display.method(known))
     if any(pair.reference is group for pair in headlines):
         return Cell("1", "reference")
     reference = reference_of(group, groups)
