@@ -2,41 +2,75 @@
 
 from __future__ import annotations
 
-import re
+from html import escape, unescape
+from html.parser import HTMLParser
 
 from markupsafe import Markup
 
 _FEWEST = 4
 """Columns of a table that becomes cards; fewer fit side by side on a phone, with their words wrapped."""
-_TABLE = re.compile(r"<table>(.*?)</table>", re.DOTALL)
-_HEAD = re.compile(r'<th scope="col"[^>]*>(.*?)</th>', re.DOTALL)
-_ROW = re.compile(r"<tr\b.*?</tr>", re.DOTALL)
-_CELL = re.compile(r"<(td|th)\b(?=[ >])")
-_TAG = re.compile(r"<[^>]*>")
+Attributes = list[tuple[str, str | None]]
 
 
 def with_cards(page: str) -> Markup:
-    """A page of our own templates, whose foreign words are escaped already, with heads in the cells of its tables.
-
-    A head is the text of its column's `th`, as escaped there; a row over all columns has none.
-    """
-    return Markup(_TABLE.sub(_table, page))
-
-
-def _table(found: re.Match[str]) -> str:
-    heads = [" ".join(_TAG.sub("", head).split()) for head in _HEAD.findall(found[1])]
-    if len(heads) < _FEWEST:
-        return found[0]
-    return f'<table class="cards">{_ROW.sub(lambda row: _row(row[0], heads), found[1])}</table>'
+    """A page of our own templates with heads in the cells of its tables; a cell over several columns has none."""
+    before, *tables = page.split("<table>")
+    parts = [before]
+    for table in tables:
+        body, end, after = table.partition("</table>")
+        parts += [*_table(body), end, after]
+    return Markup("".join(parts))  # every part is one of the page, in which foreign words are escaped
 
 
-def _row(row: str, heads: list[str]) -> str:
-    if 'scope="col"' in row or "colspan=" in row:
-        return row
-    left = iter(heads)
+def _table(body: str) -> tuple[str, str]:
+    """The tag that opens a table, and what stands in it."""
+    cells = _Cells()
+    cells.feed(body)
+    cells.close()
+    return ('<table class="cards">', "".join(cells.parts)) if len(cells.heads) >= _FEWEST else ("<table>", body)
 
-    def headed(cell: re.Match[str]) -> str:
-        head = next(left, "")
-        return f'<td data-head="{head}"' if cell[1] == "td" and head else cell[0]
 
-    return _CELL.sub(headed, row)
+class _Cells(HTMLParser):
+    """A table's own text in `parts`, with the head of its column in each cell; `heads` of its columns."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=False)
+        self.parts: list[str] = []
+        self.heads: list[str] = []
+        self.column = 0
+        self.in_head = False
+
+    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
+        text, known = self.get_starttag_text() or "", dict(attrs)
+        if tag == "tr":
+            self.column = 0
+        elif tag == "th" and known.get("scope") == "col":
+            self.heads.append("")
+            self.in_head = True
+        elif tag in ("td", "th"):
+            if tag == "td" and self.column < len(self.heads) and "colspan" not in known:
+                head = escape(" ".join(self.heads[self.column].split()))
+                text = f'<td data-head="{head}"{text.removeprefix("<td")}'
+            self.column += 1
+        self.parts.append(text)
+
+    def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
+        self.parts.append(self.get_starttag_text() or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        self.in_head = self.in_head and tag != "th"
+        self.parts.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        self._words(data)
+
+    def handle_entityref(self, name: str) -> None:
+        self._words(f"&{name};")
+
+    def handle_charref(self, name: str) -> None:
+        self._words(f"&#{name};")
+
+    def _words(self, text: str) -> None:
+        if self.in_head:
+            self.heads[-1] += unescape(text)
+        self.parts.append(text)
