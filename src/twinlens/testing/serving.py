@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from twinlens.executors.in_process.engine_server import EngineServer
 from twinlens.executors.protocol import Server
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import server
@@ -18,6 +19,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.testing.case import Case
 from twinlens.testing.definition import quiet
+from twinlens.testing.evidence import assert_fidelity, assert_products, assert_weights
 from twinlens.testing.facts import assert_says_who_it_is
 from twinlens.testing.schedules import SessionOfTurns, TimedRequests, Watched
 
@@ -78,6 +80,20 @@ class Serving:
 
     def test_a_server_says_who_it_is_and_its_facts_survive_json(self, served: PlayedServer) -> None:
         assert_says_who_it_is(served.facts)
+
+    def test_the_weights_it_says_it_holds_are_those_of_the_model(self, served: PlayedServer) -> None:
+        if self.case.can.is_sized_by_theory or isinstance(served.server, EngineServer):
+            assert_weights(served.facts, served.spec)
+
+    def test_an_engine_in_this_process_names_the_products_of_its_export(self, served: PlayedServer) -> None:
+        shape = served.spec.model.shape
+        if isinstance(served.server, EngineServer) and shape is not None:
+            assert_products(served.server.linears, shape, served.server.export.path)
+
+    def test_fidelity_that_is_claimed_is_token_by_token(self, served: PlayedServer) -> None:
+        is_engine = isinstance(served.server, EngineServer)  # at fp32 torch is the reference itself
+        if self.case.can.compares_with_fp32 and (is_engine or served.spec.point.precision != "fp32"):
+            assert_fidelity(served.facts, served.spec)
 
     def test_chunks_hold_the_tokens_they_say(self, served: PlayedServer) -> None:
         assert served.all_rows

@@ -62,13 +62,14 @@ class EngineServer:
         self.export = export_of(self._runtime, spec, self.ref, say)
         say("computing the fp32 reference and measuring ceilings")
         sample = self._inputs.sample()
-        beside = measure_beside(spec, sample, self._runtime.linears(self.export.path), self.threads)
+        self.linears = self._runtime.linears(self.export.path)
+        beside = measure_beside(spec, sample, self.linears, self.threads)
         say(f"loading it into {self._runtime.name}")
         startup = self._start(self._runtime, is_text=is_text)
         assert self._engine is not None
         say("taking evidence")
         evidence = self._engine.evidence(self._inputs.for_evidence())
-        facts = facts_of(spec, self.ref, evidence, beside, self.export, self._runtime.linears(self.export.path))
+        facts = facts_of(spec, self.ref, evidence, beside, self.export, self.linears)
         return replace(facts, fidelity=self._compared(sample, beside.reference), startup=startup)
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
