@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from twinlens.api.plan.asked import subject_of
+from twinlens.planning.fit.placement import TRAINING_SHORT
 from twinlens.planning.fit.serving import Serving, serving_parts
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, placed
@@ -198,9 +199,11 @@ def page(found: list[Case]) -> str:
         lines.append(f"| {rows} | {what} | {of} | {len(errors)} | {median(errors):+.1%} | {worst:+.1%} |")
     for what, words in ((FITTED, "runs with the largest microbatch that fit"),
                         (TWICE, "such runs at twice that microbatch, where the batch allowed it")):  # fmt: skip
-        told = [case.error <= 0 for case in found if case.what == what and case.error is not None]
-        if told:
-            lines += ["", f"Of {len(told)} {words}, {sum(told)} are told to fit."]
+        errors = [case.error for case in found if case.what == what and case.error is not None]
+        fits = [error for error in errors if error <= 0]
+        close = sum((1 + error) * (1 + TRAINING_SHORT) >= 1 for error in fits)
+        if errors:
+            lines += ["", f"Of {len(errors)} {words}, {len(fits)} are told to fit, {close} of them but close."]
     if any(case.source == "Megatron" for case in found):
         lines += [
             "",

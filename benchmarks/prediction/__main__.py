@@ -22,7 +22,7 @@ from benchmarks.prediction.folds import SPLITS, balance
 from benchmarks.prediction.held_out import Predicted, band_table, by_folds, by_shipped, lens_of
 from benchmarks.prediction.memory import predicted_bytes
 from benchmarks.prediction.page import page
-from benchmarks.prediction.serving import Serving
+from benchmarks.prediction.serving import Serving, without_room
 from benchmarks.prediction.training import Training
 from twinlens.planning.prediction import shipped
 from twinlens.planning.prediction.shipped import Calibrated, plain
@@ -61,9 +61,9 @@ def main() -> None:
 def parsed(folder: Path) -> tuple[list[Case], list[Refused]]:
     """Rows of a folder as cases; those whose weights have no room as stated are refused too."""
     cases, refused = read(folder)
-    kept = []
-    for case in cases:
-        if why := misfit(case):
+    kept, bare = [], without_room(cases)
+    for i, case in enumerate(cases):
+        if why := misfit(case) or ("workers have no room for one sequence" if i in bare else ""):
             refused.append(Refused(why, case.file, case.kind, case.line))
         else:
             kept.append(case)

@@ -69,8 +69,12 @@ def rates_of(case: Case) -> Rates:
 
 
 def misfit(case: Case) -> str:
-    """Why the weights have no room on the devices of a case; "" where they have, and in training."""
-    if case.kind in TRAINING_KINDS or case.kind == "memory" or "limit" in case.more:
+    """Why a case of serving is not predicted: its weights have no room, or it is of a processor. "" where it is."""
+    if case.kind in TRAINING_KINDS or case.kind == "memory":
+        return ""
+    if not device_rates.is_calibrated_kind(case.card):
+        return "a processor is not predicted by constants of accelerators"
+    if "limit" in case.more:
         return ""
     layout, rates = case.layout, rates_of(case)
     degrees = ("tensor", "data", "pipeline", "stages") if "workers" not in layout else ("tensor", "data", "pipeline")

@@ -11,9 +11,10 @@ from benchmarks.prediction.case import Case
 from benchmarks.prediction.facts import TRAINING_KINDS, shape_of
 from benchmarks.prediction.fitted import answers
 from benchmarks.prediction.folds import SPLITS, left_out
+from benchmarks.prediction.layouts import GROUPS, layout_name
 from benchmarks.prediction.serving import Serving
 from benchmarks.prediction.training import Training
-from twinlens.planning.prediction.band import FLOOR, bands, factors, kinds_of
+from twinlens.planning.prediction.band import FLOOR, bands, factors, kinds_of, of_groups
 from twinlens.planning.prediction.shipped import Calibrated
 
 
@@ -54,7 +55,8 @@ def by_shipped(cases: Sequence[Case], known: Calibrated) -> Predicted:
     low, high = np.full(len(cases), np.nan), np.full(len(cases), np.nan)
     for i, case in enumerate(cases):
         try:
-            band = known.band(metric_of(case), device=case.card.name, engine=case.engine, model=case.model)
+            named = {"device": case.card.name, "engine": case.engine, "model": case.model}
+            band = known.band(metric_of(case), **named, groups=layout_name(case) == GROUPS)
         except KeyError:
             continue
         low[i], high[i] = value[i] * band.low, value[i] * band.high
@@ -98,7 +100,8 @@ def band_table(folds: dict[str, Predicted]) -> dict[str, dict[str, float]]:
             metric = metric_of(case)
             own = kinds_of(metric, **unseen)[0]
             logs.append(float(np.log(value / case.value)))
-            kinds.append((own, metric) if split != "model on a device" else (f"{metric}: seen",))
+            near = (of_groups(metric),) if layout_name(case) == GROUPS else ()
+            kinds.append((own, metric) if split != "model on a device" else (f"{metric}: seen", *near))
             floor.append(FLOOR[lens_of(case)])
             groups.append(f"{split} {SPLITS[split](case)}")
     return bands(logs, kinds, floor, groups=groups)

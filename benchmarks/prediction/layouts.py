@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.prediction.case import No, count
+from benchmarks.prediction.case import Case, No, count
+
+GROUPS = "groups that share experts"
+
+
+def layout_name(case: Case) -> str:
+    """How devices share a copy, as tables of accuracy call it."""
+    if "workers" in case.layout:
+        return "prefill and decode apart"
+    return GROUPS if case.layout.get("data", 1.0) > 1 else "tensor and pipeline"
 
 
 def serving_layout(text: str, provenance: str = "", devices: int = 1) -> dict[str, float]:

@@ -72,6 +72,16 @@ def room(part: Part, rates: Rates, layout: Layout) -> Any:
     return free / (work.kv_sequence_bytes(context) * work.kv_share(layout.tensor) / layout.pipeline) * layout.data
 
 
+def without_room(cases: Sequence[Case]) -> set[int]:
+    """Places of cases whose workers that decode or that prefill, apart, have no room for one sequence."""
+    apart = [i for i, case in enumerate(cases) if "workers" in case.layout]
+    if not apart:
+        return set()
+    part = Part([cases[i] for i in apart])
+    least = np.minimum(*(room(part, part.rates, each) for each in (part.layout, part.prefill_layout)))
+    return {i for i, many in zip(apart, least[part.back], strict=True) if many < 1}
+
+
 def _latency(part: Part, v: Any) -> np.ndarray:
     v = part.fitted(v)
     users = part.batch / part.copies

@@ -54,6 +54,8 @@ def serving_case(stated: Line) -> Case:
         layout = _in_a_row(layout, kind, devices)
     devices, copies = _divided(layout, devices)
     heads = names.shape_of(row["model"])
+    if heads is not None and heads.experts and heads.heads % layout.get("tensor", 1.0) and "workers" not in layout:
+        layout = {**layout, "tensor": 1.0, "data": layout["tensor"], "expert": layout["tensor"]}  # "tp72" of a rack
     if heads is not None and layout.get("tensor", 1.0) > heads.heads:
         raise No(f"tensor parallelism of {layout['tensor']:g} over {heads.heads} heads is no legal layout")
     more: dict[str, object] = {"release": release_of(row, engine)}

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchmarks.prediction import names
+from benchmarks.prediction.__main__ import parsed
 from benchmarks.prediction.case import No
 from benchmarks.prediction.cases import read
 from benchmarks.prediction.devices import device_name
-from benchmarks.prediction.layouts import serving_layout
+from benchmarks.prediction.layouts import GROUPS, layout_name, serving_layout
+
+from twinlens.planning.prediction.shipped import shipped
 
 SHARED = next((up / "shared" / "data" for up in Path(__file__).parents if (up / "shared" / "data").is_dir()), None)
 
@@ -110,3 +114,42 @@ def test_rows_that_say_nothing_are_refused_with_what_they_lack(tmp_path: Path) -
     cases, refused = read(tmp_path)
     assert cases == []
     assert [why in each.why for each, why in zip(refused, rows.values(), strict=True)] == [True] * len(rows)
+
+
+HEAD = "source,workload,model,params,precision,hardware,n_gpus,parallelism,batch_or_concurrency,input_len,output_len,metric,value,unit,provenance,note"  # noqa: E501
+LOAD = "64,1024,1024,tpot_mean_ms,20,ms,,trtllm 1.2"
+
+
+def _parsed(folder: Path, *rows: str) -> tuple[list[Any], list[str]]:
+    (folder / "rows.csv").write_text("\n".join((HEAD, *rows)) + "\n")
+    cases, refused = parsed(folder)
+    return cases, [each.why for each in refused]
+
+
+def test_a_degree_that_heads_do_not_divide_is_read_as_groups_that_share_experts(tmp_path: Path) -> None:
+    """The "tp72" of a rack is not tensor parallel: DeepSeek-V3 has 128 heads."""
+    cases, why = _parsed(tmp_path, f"x,infer,deepseek-ai/DeepSeek-R1,,fp8,gb300,72,tp72,{LOAD}",
+                         f"x,infer,deepseek-ai/DeepSeek-R1,,fp8,b200_sxm,8,tp8,{LOAD}")  # fmt: skip
+    assert why == []
+    assert [layout_name(each) for each in cases] == [GROUPS, "tensor and pipeline"]
+    assert (cases[0].layout["tensor"], cases[0].layout["data"]) == (1.0, 72.0)
+
+
+def test_processors_and_workers_without_room_are_refused(tmp_path: Path) -> None:
+    apart = f"x,infer,deepseek-ai/DeepSeek-R1,,fp8,h100_sxm,{{}},disagg P:1x(tp16 dp1 ep16) D:1x(tp{{}} dp1 ep1),{LOAD}"
+    cases, why = _parsed(tmp_path, f"x,infer,meta-llama/Llama-3.1-8B,,bf16,Xeon 6980P,1,tp1,{LOAD}",
+                         apart.format(24, 8), apart.format(32, 16))  # fmt: skip
+    assert any("processor" in each for each in why)
+    assert len(why) == 2
+    assert [each.devices for each in cases] == [32]
+
+
+def test_bands_of_groups_are_no_narrower_than_others() -> None:
+    known = shipped()["serving"]
+    seen = {"device": "b200-sxm-180gb", "engine": "trtllm", "model": "deepseek-v3"}
+    for metric in ("tpot", "ttft"):
+        usual, groups = known.band(metric, **seen), known.band(metric, **seen, groups=True)
+        assert groups.low <= usual.low
+        assert groups.high >= usual.high
+        assert groups.kind == f"{metric}: groups"
+        assert groups.rows < usual.rows

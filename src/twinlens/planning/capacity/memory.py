@@ -35,10 +35,12 @@ def memory_of(question: TrainingQuestion) -> Placement | None:
 
 
 def memory_remark(memory: Placement | None, question: TrainingQuestion) -> Finding | None:
-    """What does not fit, or that it is not known; None where it fits."""
+    """What does not fit, or that it is close or not known; None where it surely fits."""
     if memory is None:
         return Finding("plan-memory", "warns", "unknown", {"expert": question.expert, "devices": question.devices})
-    if memory.fits is not False:
+    if memory.fits is not False and not memory.is_close:
         return None
     numbers = {"needed_bytes": memory.needed.value, "usable_bytes": memory.usable.value, "zero": memory.split["zero"]}
+    if memory.fits is not False:
+        return Finding("plan-memory", "notes", "close", {**numbers, "short": memory.short})
     return Finding("plan-memory", "warns", "short", numbers)

@@ -97,7 +97,12 @@ class _Inference:
         pair, way = int(grid.pair[row]), int(grid.way[row])
         device, count = search.pairs.devices[pair], search.bought(row)
         served = Served(**{each.name: float(getattr(grid.served, each.name)[row]) for each in fields(Served)})
-        seen = {"device": device.name, "engine": wanted.engine, "model": wanted.subject.name}
+        seen: dict[str, Any] = {
+            "groups": ways.groups[way] > 1,
+            "device": device.name,
+            "engine": wanted.engine,
+            "model": wanted.subject.name,
+        }
         known = known_on(device.name, self.own, search.known)
         band, late = known.band("tpot", **seen), known.band("ttft", **seen)
         layout = layout_of(wanted.engine, *(float(each[way]) for each in (ways.tensor, ways.pipeline, ways.groups)))

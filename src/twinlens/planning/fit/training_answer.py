@@ -9,7 +9,7 @@ from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import Fit, change
 from twinlens.planning.fit.degree import COUNTS, expert_degrees, pipeline_degrees, tensor_degrees
-from twinlens.planning.fit.placement import Placement, usable
+from twinlens.planning.fit.placement import TRAINING_SHORT, Placement, usable
 from twinlens.planning.fit.training import Training, training_parts
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
@@ -56,7 +56,8 @@ def placed(plan: Training, device: Device, devices: int, ways: Ways) -> Placemen
     split = ways.split(devices)
     degrees = {"data": split.data, "tensor": split.tensor, "pipeline": split.pipeline, "expert": split.expert,
                "zero": split.zero}  # fmt: skip
-    return Placement(device.name, devices, training_parts(plan, split), usable(device, MEMORY_SHARE, _SHARE), degrees)
+    room = usable(device, MEMORY_SHARE, _SHARE)
+    return Placement(device.name, devices, training_parts(plan, split), room, degrees, TRAINING_SHORT)
 
 
 def fewest(plan: Training, device: Device, ways: Ways = Ways()) -> Placement | None:

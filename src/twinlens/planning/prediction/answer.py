@@ -182,7 +182,8 @@ def training_groups(question: TrainingQuestion) -> tuple[str, ...]:
 
 
 def _said(value: float, metric: str, question: Any, known: Calibrated) -> Said:
-    band = known.band(metric, device=question.device.name, engine=question.engine, model=question.model)
+    named = {"device": question.device.name, "engine": question.engine, "model": question.model}
+    band = known.band(metric, **named, groups=getattr(question, "data", 1) > 1)
     return Said(value, value * band.low, value * band.high, band)
 
 

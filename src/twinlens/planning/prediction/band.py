@@ -108,6 +108,11 @@ def bands(
     return out
 
 
+def of_groups(metric: str) -> str:
+    """The kind of rows whose groups share experts."""
+    return f"{metric}: groups"
+
+
 def kinds_of(metric: str, *, device: bool, engine: bool, model: bool) -> tuple[str, ...]:
     """Kinds of a prediction, the closest first: what calibration had seen of its device, engine and model."""
     unseen = [name for name, seen in (("device", device), ("engine", engine), ("model", model)) if not seen]

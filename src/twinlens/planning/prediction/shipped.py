@@ -8,7 +8,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from twinlens.planning.prediction.band import Band, band_of, kinds_of
+from twinlens.planning.prediction.band import Band, band_of, kinds_of, of_groups
 from twinlens.planning.prediction.constant import Constants
 from twinlens.system.document import json_of
 
@@ -27,10 +27,18 @@ class Calibrated:
     own: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Devices, engines and models of the user's own runs; empty where there are none."""
 
-    def band(self, metric: str, *, device: str, engine: str, model: str) -> Band:
-        """The band of a prediction, by what calibration had seen. Raises KeyError for a metric that has none."""
+    def band(self, metric: str, *, device: str, engine: str, model: str, groups: bool = False) -> Band:
+        """The band of a prediction, by what calibration had seen. Raises KeyError for a metric that has none.
+
+        Of `groups` that share experts: no narrower than that of such rows alone, where calibration had enough of them.
+        """
         known = {"device": device in self.seen["device"], "engine": engine in self.seen["engine"]}
-        return band_of(self.bands, kinds_of(metric, **known, model=model in self.seen["model"]))
+        usual = band_of(self.bands, kinds_of(metric, **known, model=model in self.seen["model"]))
+        apart = self.bands.get(of_groups(metric)) if groups else None
+        if apart is None or (apart["low"] >= usual.low and apart["high"] <= usual.high):
+            return usual
+        low, high = min(usual.low, apart["low"]), max(usual.high, apart["high"])
+        return Band(low, high, int(apart["rows"]), of_groups(metric))
 
     def outside(self, **values: float) -> dict[str, float]:
         """How many times beyond the range of calibration each value lies; empty inside it."""

@@ -71,7 +71,8 @@ def _table(check: Check, why: bool) -> Table:
 
 def _room(check: Check) -> str:
     needed, usable = check.memory.needed, check.memory.usable
-    return f"{_gb(needed)} needed of {_gb(usable)} usable"
+    close = ", close" if check.memory.fits and check.memory.is_close else ""
+    return f"{_gb(needed)} needed of {_gb(usable)} usable{close}"
 
 
 def _gb(figure: Figure) -> str:

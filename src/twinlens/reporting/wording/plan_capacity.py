@@ -172,6 +172,12 @@ def _memory(finding: Finding) -> str:
             f"whether it fits in memory is not known: plan fit cannot divide {devices:,} devices with --expert {expert}"
         )
     needed, room, zero = numbers(finding, "needed_bytes", "usable_bytes", "zero")
+    if finding.subject == "close":
+        (short,) = numbers(finding, "short")
+        return (
+            f"close: each device needs {amount(float(needed), 'bytes')} of {amount(float(room), 'bytes')} "
+            f"(ZeRO {zero}), and such sums are up to {100 * short:.0f} % short"
+        )
     return (
         f"each device needs {amount(float(needed), 'bytes')} and can use {amount(float(room), 'bytes')} "
         f"(ZeRO {zero}); the times are those of devices with enough: see plan fit"
