@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sides import side
 
+from twinlens.api.answers import answers
 from twinlens.comparison.answering import candidates, setting, settings_for
 from twinlens.comparison.question import Question, path_of, question_of, question_of_spec
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
+from twinlens.spec.load import load
 
 
 def held(question: str, **parts: Any) -> Any:
@@ -113,3 +116,12 @@ def test_a_question_that_cannot_be_read_is_one_sentence(question: str, said: str
     with pytest.raises(BadInput, match=said) as caught:
         question_of(question)
     assert caught.value.code == "TL242"
+
+
+def test_a_run_that_took_turns_can_be_measured_again_alone() -> None:
+    study = Path(__file__).parents[2] / "docs" / "results" / "2026-11-22-neighbour-epyc-2core"
+    (found,) = answers(study, to="lens=inference,precision=bf16")
+    assert found.lacks == ""
+    assert found.missing is not None
+    again = load(found.missing.start, found.missing.settings)
+    assert (again.protocol.pairing, len(again.points())) == ("none", 1)

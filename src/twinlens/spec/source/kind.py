@@ -60,14 +60,17 @@ def _file(path: Path, word: str) -> dict[str, Any]:
 
 
 def _asked(record: Path) -> dict[str, Any]:
-    """The spec of a study or a run; of a run, the study of its one point."""
+    """The spec of a study or a run; of a run, the study of its one point, which has no others to take turns with."""
     try:
         spec = read_json(record)["asked"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{record} does not say what was asked ({error}); restore it", code="TL205") from None
     if not isinstance(spec, dict):
         raise BadInput(f"{record} does not say what was asked; restore it", code="TL205")
-    return {key: _without_none(value) for key, value in modern(spec).items() if value is not None and key != "repeat"}
+    known = {key: _without_none(value) for key, value in modern(spec).items() if value is not None and key != "repeat"}
+    if record.name == "run.json" and isinstance(protocol := known.get("protocol"), dict):
+        known["protocol"] = protocol | {"pairing": "none"}
+    return known
 
 
 def _without_none(value: Any) -> Any:
