@@ -55,3 +55,54 @@ def test_an_exchange_that_gloo_has_no_figure_of_is_refused_before_a_rank_is_star
     with pytest.raises(BadInput, match="which is an all-reduce") as refused:
         exchanger.TorchExchanger().open(spec_of(data), quiet)
     assert refused.value.code == "TL243"
+
+
+def test_the_rank_that_died_is_named_with_its_log_and_not_those_that_failed_after_it(tmp_path: Path) -> None:
+    log = tmp_path / "id" / "attempt_0" / "1" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("loading\nreading\nout of luck\n")
+    (tmp_path / "torchrun.log").write_text("failed (exitcode: -9) local_rank: 1 (pid: 7) of binary: python\n")
+    lost = Lost()
+    lost.note_failed(0, "RuntimeError: Connection closed by peer")
+    lost.note_died(1)
+    sentence = sentence_on(lost, 2, [6, 7], "taking step 3", tmp_path)
+    assert sentence == (
+        "rank 1 of 2 died while taking step 3 (signal 9, SIGKILL); its log ends: loading | reading | out of luck"
+    )
+    alone = Lost()
+    alone.note_failed(0, "RuntimeError: no")
+    assert sentence_on(alone, 2, [6, 7], "opening", tmp_path) == "rank 0 of 2 failed while opening: RuntimeError: no"
+    never = Lost()
+    never.note_never_began([0, 1])
+    (tmp_path / "torchrun.log").write_text("ModuleNotFoundError: No module named 'torch'\n")
+    assert "No module named 'torch'" in sentence_on(never, 2, [], "starting", tmp_path)
+
+
+def test_ranks_that_never_reach_this_machine_are_named_with_the_first_log(tmp_path: Path) -> None:
+    lost = Lost()
+    lost.note_never_began([1])
+    log = tmp_path / "ray" / "attempt_0" / "1" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("ConnectionRefusedError: [Errno 111]\n")
+    sentence = sentence_on(lost, 2, [], "starting", tmp_path)
+    assert sentence.startswith("ranks 1 of 2 did not begin, or do not reach this machine; of the first, its log ends:")
+    hung = Lost()
+    hung.note_hung([0, 1], 3.0)
+    assert sentence_on(hung, 2, [], "taking step 3", tmp_path).startswith("ranks 0, 1 of 2 gave no answer in 3 s")
+
+
+def test_ranks_that_cannot_begin_on_this_machine_are_explained_by_their_own_log(tmp_path: Path) -> None:
+    lost = Lost()
+    lost.note_never_began([0, 1])
+    (tmp_path / "torchrun.log").write_text("E1122 twinlens.executors.torch.parallel.worker FAILED\n")
+    silent = sentence_on(lost, 2, [], "starting", tmp_path)
+    assert silent == (
+        "ranks 0, 1 of 2 did not begin; the log of torchrun ends: E1122 twinlens.executors.torch.parallel.worker FAILED"
+    )
+    log = tmp_path / "none_1" / "attempt_0" / "0" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("python: Error while finding module specification (ModuleNotFoundError: No module named 'it')\n")
+    assert sentence_on(lost, 2, [], "starting", tmp_path) == (
+        "ranks 0, 1 of 2 did not begin; the log of rank 0 ends: "
+        "python: Error while finding module specification (ModuleNotFoundError: No module named 'it')"
+    )

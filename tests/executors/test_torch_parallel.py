@@ -1,4 +1,4 @@
-"""Parallel training without its processes: what ranks say put together, refusals, and sentences on a lost one."""
+"""Parallel training without its processes: what ranks say put together, and refusals."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from twinlens.executors.torch.parallel.findings import (
 )
 from twinlens.executors.torch.parallel.folder import owned_folder
 from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
-from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
 from twinlens.executors.torch.parallel.spans import covered, outside
@@ -297,27 +296,6 @@ def test_options_name_the_axes_of_a_mesh(options: dict[str, Any], mesh: dict[str
     assert asked.data * asked.split * asked.stages == asked.ranks
 
 
-def test_the_rank_that_died_is_named_with_its_log_and_not_those_that_failed_after_it(tmp_path: Path) -> None:
-    log = tmp_path / "id" / "attempt_0" / "1" / "stderr.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("loading\nreading\nout of luck\n")
-    (tmp_path / "torchrun.log").write_text("failed (exitcode: -9) local_rank: 1 (pid: 7) of binary: python\n")
-    lost = Lost()
-    lost.note_failed(0, "RuntimeError: Connection closed by peer")
-    lost.note_died(1)
-    sentence = sentence_on(lost, 2, [6, 7], "taking step 3", tmp_path)
-    assert sentence == (
-        "rank 1 of 2 died while taking step 3 (signal 9, SIGKILL); its log ends: loading | reading | out of luck"
-    )
-    alone = Lost()
-    alone.note_failed(0, "RuntimeError: no")
-    assert sentence_on(alone, 2, [6, 7], "opening", tmp_path) == "rank 0 of 2 failed while opening: RuntimeError: no"
-    never = Lost()
-    never.note_never_began([0, 1])
-    (tmp_path / "torchrun.log").write_text("ModuleNotFoundError: No module named 'torch'\n")
-    assert "No module named 'torch'" in sentence_on(never, 2, [], "starting", tmp_path)
-
-
 def test_the_idle_share_of_a_pipeline_is_that_of_its_bubble_where_nothing_else_waits() -> None:
     # Two stages, two microbatches, forward 10 and backward 20: the schedule takes 90, of which each computes 60.
     ranks = [of_rank(0, 110, forward_ns=20, backward_ns=40, optimize_ns=10, communicate_ns=None)] * 2
@@ -370,36 +348,6 @@ def test_ranks_with_other_clocks_are_timed_by_rank_0_and_keep_their_phases() -> 
     assert (row.rank_begin_ns, row.rank_end_ns, row.rank_backward_ns) == (None, None, (30, 37))
     looked = evaluation_over([of_rank(1000, 1070), of_rank(5, 6)], 900, 8, 512, one_clock=False)
     assert (looked.begin_ns, looked.end_ns) == (100, 170)
-
-
-def test_ranks_that_never_reach_this_machine_are_named_with_the_first_log(tmp_path: Path) -> None:
-    lost = Lost()
-    lost.note_never_began([1])
-    log = tmp_path / "ray" / "attempt_0" / "1" / "stderr.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("ConnectionRefusedError: [Errno 111]\n")
-    sentence = sentence_on(lost, 2, [], "starting", tmp_path)
-    assert sentence.startswith("ranks 1 of 2 did not begin, or do not reach this machine; of the first, its log ends:")
-    hung = Lost()
-    hung.note_hung([0, 1], 3.0)
-    assert sentence_on(hung, 2, [], "taking step 3", tmp_path).startswith("ranks 0, 1 of 2 gave no answer in 3 s")
-
-
-def test_ranks_that_cannot_begin_on_this_machine_are_explained_by_their_own_log(tmp_path: Path) -> None:
-    lost = Lost()
-    lost.note_never_began([0, 1])
-    (tmp_path / "torchrun.log").write_text("E1122 twinlens.executors.torch.parallel.worker FAILED\n")
-    silent = sentence_on(lost, 2, [], "starting", tmp_path)
-    assert silent == (
-        "ranks 0, 1 of 2 did not begin; the log of torchrun ends: E1122 twinlens.executors.torch.parallel.worker FAILED"
-    )
-    log = tmp_path / "none_1" / "attempt_0" / "0" / "stderr.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("python: Error while finding module specification (ModuleNotFoundError: No module named 'it')\n")
-    assert sentence_on(lost, 2, [], "starting", tmp_path) == (
-        "ranks 0, 1 of 2 did not begin; the log of rank 0 ends: "
-        "python: Error while finding module specification (ModuleNotFoundError: No module named 'it')"
-    )
 
 
 def test_saves_of_ranks_on_a_cluster_are_refused() -> None:

@@ -96,7 +96,7 @@ def test_a_screen_fits_any_width(made: dict[str, Pair], width: int, kind: str) -
 
 def test_a_training_run_says_what_ran_and_how_its_mfu_was_counted(made: dict[str, Pair]) -> None:
     text = " ".join(" ".join(screen(made["training"])).split())
-    for word in ("demo-34m", "fp32", "torch 2.13.0", "AMD EPYC", "batch 8 × 256 tokens", "60 s, 252 rows", "seed 0"):
+    for word in ("demo-34m", "fp32", "torch 2.13.0", "AMD EPYC", "batch 8 × 256 tokens", "60 s, 240 steps", "seed 0"):
         assert word in text, word
     assert re.search(r"MFU +[\d.]+% .*of 1\.50 TFLOP/s, matrix rate measured here", text)
 
@@ -282,3 +282,10 @@ def test_footnotes_are_numbered_and_each_stands_once() -> None:
     marks = [notes.mark(said) for said in ("p50 needs 6 values", "no counter", "p99 needs 368 values", "no counter")]
     assert marks == ["[1]", "[2]", "[3]", "[2]"]
     assert notes.sentences() == ["p50 needs 6 values", "no counter", "p99 needs 368 values"]
+
+
+def test_evaluations_are_told_beside_the_steps_and_not_among_them(made: dict[str, Pair]) -> None:
+    run, _ = made["training"]
+    evaluations, steps = (int((run.steps.kind == kind).sum()) for kind in ("evaluate", "step"))
+    assert evaluations >= 2
+    assert f"{steps} steps, {evaluations} evaluations" in " ".join(" ".join(screen(made["training"])).split())

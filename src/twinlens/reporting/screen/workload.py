@@ -22,12 +22,12 @@ def workload_words(run: Run, summary: Summary) -> str:
     """ "8 requests/s, poisson · 64 → 16 tokens · 60 s, 454 requests · seed 0, repeat 2 of 2 · 2026-11-21 21:22 UTC"."""
     workload, protocol = run.spec.workload, run.spec.protocol
     if isinstance(workload, CollectiveWorkload):
-        parts, row = [f"{workload.exchange} of {show(workload.size_bytes, BYTES)}", *_ranks(run)], "exchange"
+        parts = [f"{workload.exchange} of {show(workload.size_bytes, BYTES)}", *_ranks(run)]
+        rows = _counted(summary.rows, "exchange")
     elif isinstance(workload, TrainingWorkload):
-        parts, row = _training(workload, run), "row" if workload.until else "step"
+        parts, rows = _training(workload, run), _steps(run)
     else:
-        parts, row = _inference(workload, run), "request"
-    rows = f"{summary.rows:,} {row}{'' if summary.rows == 1 else 's'}"
+        parts, rows = _inference(workload, run), _counted(summary.rows, "request")
     if not is_driven(run):  # nobody asked for a duration, and its seed is its own
         read = "read " if run.spec.executor.kind == FROM_LOG else ""
         return f"{lens_of(run)}: " + " · ".join([*parts, rows, read + moment(run)])
@@ -40,6 +40,19 @@ def workload_words(run: Run, summary: Summary) -> str:
             moment(run),
         ]
     )
+
+
+def _steps(run: Run) -> str:
+    """ "80 steps, 4 evaluations": rows of each kind; an evaluation is no step."""
+    kinds = list(run.steps.kind) if run.table.num_rows else []
+    others = {"evaluation": kinds.count("evaluate"), "recovery": kinds.count("recover")}
+    beside = [_counted(count, word) for word, count in others.items() if count]
+    return ", ".join([_counted(kinds.count("step"), "step"), *beside])
+
+
+def _counted(count: int, word: str) -> str:
+    plural = word if count == 1 else f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+    return f"{count:,} {plural}"
 
 
 def _ranks(run: Run) -> list[str]:
