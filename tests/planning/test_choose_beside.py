@@ -107,3 +107,20 @@ def test_what_is_said_to_be_possible_for_all_is(name: str, asked: str) -> None:
         serving("70B", **given, **{name: asked})
     told = str(wrong.value).rpartition(f"--{name} ")[2].split(" ")[0]
     assert serving("70B", **given, **{name: told}).candidates
+
+
+def test_each_model_is_served_as_its_maker_publishes_it() -> None:
+    """gpt-oss-20b beside 8B was taken in 16 bits, as 8B is: 41.8 GB for 13.8."""
+    both = of(serving("8B", beside="gpt-oss-20b"), "h100-sxm-80gb")
+    assert [(each.model, each.precision) for each in both.parts] == [
+        ("llama-3.1-8b", "bf16"), ("gpt-oss-20b", "mxfp4-experts"),
+    ]  # fmt: skip
+    assert both.precision == "bf16 + mxfp4-experts"
+    assert both.parts[1].memory_share < 0.5  # of 77 GB
+
+
+def test_formats_that_were_asked_for_stand_side_by_side() -> None:
+    found = serving("8B", beside="qwen3-8b", precision="bf16,fp8", among_devices="H100")
+    assert sorted(each.precision for each in found.candidates) == ["bf16", "fp8"]
+    for each in found.candidates:
+        assert {part.precision for part in each.parts} == {each.precision}

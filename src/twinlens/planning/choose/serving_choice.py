@@ -46,7 +46,8 @@ def serving_ranking(
     lenses = [_Inference(each, own=own, paid=paid) for each in wanted.models]
     alone = [ranking_of(each, site, devices, known, catalogue, shared=len(lenses) > 1) for each in lenses]
     sold = Sold({each.name: each for each in devices}, paid, catalogue, lenses[0].reach(known))
-    return together([each.subject.name for each in wanted.models], alone, site, sold)
+    names, formats = zip(*((each.subject.name, each.precisions) for each in wanted.models), strict=True)
+    return together(names, formats, alone, site, sold)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, Rejected, limit_of, ranked
 from twinlens.planning.choose.nearness import missed
@@ -16,6 +17,8 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
 
+Kept = TypeVar("Kept")
+
 
 @dataclass(frozen=True, slots=True)
 class Sold:
@@ -27,19 +30,25 @@ class Sold:
     reach: Reach
 
 
-def together(names: Sequence[str], alone: Sequence[Ranking], site: Site, sold: Sold) -> Ranking:
+def together(
+    names: Sequence[str], formats: Sequence[Sequence[str]], alone: Sequence[Ranking], site: Site, sold: Sold
+) -> Ranking:
     """Of each device and precision the sum of the smallest systems, in whole boards or racks; left out where one model
     has none, or all are above the power or the number of devices that the site allows. The ranking of one model is
-    returned as it is.
+    returned as it is. `formats`: of each model, in the order that was asked for: the first of one stands beside the
+    first of the others, and the last of a shorter list beside the rest.
     """
     if len(alone) == 1:
         return alone[0]
     first = alone[0]
     barred = [each for each in first.rejected if each.precision == "any"]
-    does = [{(each.device, each.precision): each for each in ranking.candidates} for ranking in alone]
-    fails = [{(each.device, each.precision): each.reason for each in ranking.rejected} for ranking in alone]
+    beside = [{kept: own[min(place, len(own) - 1)] for place, kept in enumerate(formats[0])} for own in formats]
+    does = [_as_first({(each.device, each.precision): each for each in ranking.candidates}, own)
+            for ranking, own in zip(alone, beside, strict=True)]  # fmt: skip
+    fails = [_as_first({(each.device, each.precision): each.reason for each in ranking.rejected}, own)
+             for ranking, own in zip(alone, beside, strict=True)]  # fmt: skip
     found, left = [], []
-    for pair in (*does[0], *(each for each in fails[0] if each[1] != "any")):
+    for pair in (*does[0], *fails[0]):
         reasons = [_of(name, fail[pair]) for name, fail in zip(names, fails, strict=True) if pair in fail]
         if not reasons:
             whole = _whole([replace(one[pair], model=name) for name, one in zip(names, does, strict=True)], sold)
@@ -47,6 +56,13 @@ def together(names: Sequence[str], alone: Sequence[Ranking], site: Site, sold: S
             found += [] if reasons else [whole]
         left += [Rejected(*pair, _hardest(reasons))] if reasons else []
     return Ranking(first.lens, ranked(found, sold.reach), (*barred, *left), sum(each.evaluated for each in alone))
+
+
+def _as_first(found: Mapping[tuple[str, str], Kept], own: Mapping[str, str]) -> dict[tuple[str, str], Kept]:
+    """What was found of a model, by the format of the first model that its own stands beside."""
+    devices = dict.fromkeys(device for device, _ in found)
+    return {(device, first): found[device, kept] for device in devices for first, kept in own.items()
+            if (device, kept) in found}  # fmt: skip
 
 
 def _of(name: str, reason: Finding) -> Finding:
@@ -77,6 +93,7 @@ def _whole(parts: Sequence[Candidate], sold: Sold) -> Candidate:
     return replace(
         large,
         model="",
+        precision=" + ".join(dict.fromkeys(each.precision for each in parts)),
         devices=devices,
         used=used,
         rate=rate,

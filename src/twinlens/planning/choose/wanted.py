@@ -28,7 +28,7 @@ class ServingWanted:
     ttft_s: float | None
     engine: str = "vllm"
     beside: tuple[ServingWanted, ...] = ()
-    """Other models, each on devices of its own; formats, targets and engine are those of the first."""
+    """Other models, each on devices of its own; targets and engine are those of the first."""
 
     @property
     def models(self) -> tuple[ServingWanted, ...]:
@@ -36,7 +36,7 @@ class ServingWanted:
         alone = replace(self, beside=())
         return (alone, *(
             replace(alone, subject=each.subject, shape=each.shape, users=each.users, prompt=each.prompt,
-                    answer=each.answer)
+                    answer=each.answer, precisions=each.precisions)
             for each in self.beside
         ))  # fmt: skip
 
