@@ -59,8 +59,8 @@ KINDS = (
     Kind("a ceiling", ("executors/in_process/ceiling.py:rate",), "coverage-others.md", ("| median of a ceiling |",)),
     Kind("a slope of a steady part", ("stats/steady/slope.py:slope_from",), "coverage-others.md",
          ("| slope of a steady part |",)),
-    Kind("the highest rate within an SLO; its ends in three digits, outward",
-         ("stats/search/limit.py:highest",), "coverage.md", ("| 16 slots, TTFT",)),
+    Kind("the highest rate within an SLO; its ends in four digits, outward",
+         ("stats/search/trial.py:so_far",), "coverage.md", ("| 16 slots, TTFT",)),
     Kind("shares of a search's runs as one", ("stats/search/trial.py:pooled",), "coverage.md", ("| M/G/16,",)),
     Kind(
         "another interval, moved by an exact law: a factor, an inverse, a logarithm, a cut at what can be",

@@ -45,7 +45,8 @@ def tried_of(run: Run, value: float, before: list[Tried], slo: Slo, search: Sear
     verdict, why, shares = judged(summary, slo, search, earlier)
     took_s = run.sections.took_s or summary.verdict.end_s
     judged_rows = summary.verdict.end_row - summary.verdict.begin_row
-    return Tried(run.id, value, verdict, summary.verdict.label, why, took_s, shares, judged_rows)
+    gaps_cv = float(getattr(getattr(run.spec.workload, "arrival", None), "cv", 1.0))
+    return Tried(run.id, value, verdict, summary.verdict.label, why, took_s, shares, judged_rows, gaps_cv)
 
 
 def judged_again(kept: SearchResult, search: Search, slo: Slo, runs: Mapping[str, Run]) -> SearchResult:

@@ -28,7 +28,7 @@ class Tried:
     time it took.
 
     `shares`: for each limit, the share of this run's requests within it and how many independent ones that rests on.
-    `requests`: how many of it are judged.
+    `requests`: how many of it are judged. `gaps_cv`: coefficient of variation of the gaps that were asked for.
     """
 
     run: str
@@ -39,6 +39,7 @@ class Tried:
     took_s: float
     shares: dict[str, tuple[float, int]] = field(default_factory=dict)
     requests: int = 0
+    gaps_cv: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

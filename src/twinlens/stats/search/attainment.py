@@ -8,88 +8,117 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from twinlens.stats.estimator.interval import t_quantile
-
-NEAR = math.log(1.5)  # runs this near the limit lie on one law; those far below show what misses whatever the load
-FEWEST = 7  # runs near the limit
-FAR = 0.6  # of the limit: what misses there is no queue's doing
-_BASE = 1 / 3  # of what is allowed: where more misses far below the limit, the curve is too flat to cross anything
-_STEEP, _DOUBT = math.log(12.0), 0.5  # odds of a miss grow with about the 12th power of the rate; its log ± 0.5
-_SMALLEST, _LARGEST = math.log(2.0), math.log(200.0)
-_STEP, _ASIDE, _LEAST_ASIDE = 0.7, 0.15, 0.02
-# Chosen on simulated servers (docs/results/coverage.md): independent requests are counted some four times too
-# carefully, and a calm run is likelier than a run with a burst, so the limit is rather set too high than too low.
-_CAREFUL, _LOW_FACTOR = 4.0, 1.5
+FEWEST = 7  # runs
+_RATES = 61  # between the ends of where the crossing may be
+_POWERS = np.geomspace(1.5, 80.0, 12)[None, :, None]  # of the rate, that the odds of a miss grow by
+_EXPECTED, _DOUBT = math.log(14.0), 0.8  # logarithm of the power, ±
+_BASES = np.linspace(0.0, 0.95, 9)[None, None, :]  # of what is allowed: misses that are no queue's doing
+_BEYOND, _ROOM = 0.4, 0.03  # of the logarithm of the rate, outside of the bracket and of what a coarse curve leaves
+_MANY = 0.4  # of what is not allowed: a run that misses more says no more than that, for it nears overload
+# Requests that a burst lasts for, as a queue in heavy traffic before which requests come by chance has them: its drift
+# sets both the power and the time that it takes to forget. Seen in simulated servers (docs/results/coverage.md).
+_LASTS, _QUEUE = 3.5, 1.8
+_WORTH = 8.0  # runs whose scatter the expectation counts as
+_CHANCE = 1.5  # standard errors: so many more misses than allowed are no limit left yet
+_ASKED = np.linspace(-0.6, 0.3, 37)  # logarithms of rates over the crossing that may be asked for
 
 
 @dataclass(frozen=True, slots=True)
 class Attained:
-    """What one run of a search saw of one limit: the share of its `requests` that missed it, how many of them count
-    as `independent`."""
+    """What one run of a search saw of one limit: the share of its `requests` that missed it.
+
+    `gaps_cv`: coefficient of variation of the gaps between requests; 1 where these come by chance.
+    """
 
     rate_per_s: float
     missed: float
     requests: int
-    independent: int
+    gaps_cv: float = 1.0
 
-
-@dataclass(frozen=True, slots=True)
-class Crossing:
-    """The rate at which the share that misses is the `allowed` one, and the power of the rate that its odds grow by.
-
-    `low`, `high`: of the crossing, None where the runs do not bound it.
-    """
-
-    rate_per_s: float
-    power: float
-    low: float | None = None
-    high: float | None = None
+    @property
+    def worth(self) -> float:
+        """Requests that come by chance and tell as much: a queue scatters as the sum of the variances of its gaps and
+        its services, which are taken to be 0.5."""
+        return self.requests * 1.5 / (max(1.0, self.gaps_cv) ** 2 + 0.5)
 
 
 def bracket(runs: Sequence[Attained], allowed: float) -> tuple[float | None, float | None]:
     """The neighbouring rates between which the share that misses, made monotone (PAVA, Ayer et al. 1955), crosses
-    `allowed`; None on the side where all are."""
-    rates, shares = _monotone(runs)
-    above = np.flatnonzero(shares > allowed)
+    `allowed` by more than chance; None on the side where all are."""
+    rates, shares, counts = _monotone(runs)
+    above = np.flatnonzero(shares > allowed + _CHANCE * np.sqrt(allowed * (1 - allowed) / counts))
     if not above.size:
         return float(rates[-1]), None
     first = int(above[0])
     return (float(rates[first - 1]) if first else None), float(rates[first])
 
 
-def crossing(runs: Sequence[Attained], allowed: float, level: float) -> Crossing | None:
-    """Where the share of misses crosses `allowed`, by a logit law through the runs near there; None without a bracket.
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """How likely each law of misses is after the runs; a law is a rate of crossing, a power and a base.
 
-    share = base + (1 - base) · logistic(power · log(rate / limit) + logit of what is allowed beyond the base), where
-    `base` is what missed far below the limit. The error is the runs' own scatter about the curve, and never less than
-    the dependence inside runs makes it.
+    share = base + (1 - base) · logistic(power · log(rate / crossing) + logit of what is allowed beyond the base).
+    Shapes: `logs` of crossings (R, 1, 1), `weights` (R, P, B) of sum 1.
     """
-    below, above = bracket(runs, allowed)
-    if below is None or above is None:
-        return None
-    middle = math.sqrt(below * above)
-    near = [run for run in runs if abs(math.log(run.rate_per_s / middle)) <= NEAR]
-    base = _base([run for run in runs if math.log(middle / run.rate_per_s) > NEAR], allowed)
-    law = _Law.through(near, allowed, base, math.log(middle))
-    rate = math.exp(min(math.log(above) + 0.05, max(math.log(below) - 0.05, law.crosses)))
-    off = law.off(level) if _rests_low(runs, rate, allowed) else None
-    if off is None:
-        return Crossing(rate, law.power)
-    return Crossing(math.exp(law.crosses), law.power, math.exp(law.crosses - off[0]), math.exp(law.crosses + off[1]))
+
+    logs: np.ndarray
+    weights: np.ndarray
+    allowed: float
+    requests_per_rate: float
+    runs: int
+
+    @classmethod
+    def through(cls, runs: Sequence[Attained], allowed: float) -> Curve | None:
+        """The curve through all runs; None without a bracket."""
+        below, above = bracket(runs, allowed)
+        if below is None or above is None:
+            return None
+        coarse = cls._between(math.log(below) - _BEYOND, math.log(above) + _BEYOND, runs, allowed)
+        return cls._between(coarse._log(0.001) - _ROOM, coarse._log(0.999) + _ROOM, runs, allowed)
+
+    @classmethod
+    def _between(cls, low: float, high: float, runs: Sequence[Attained], allowed: float) -> Curve:
+        """By a likelihood of bursts (Tweedie's compound Poisson, power 1.5, by Nelder and Pregibon's saddlepoint 1987)
+        over an expectation of the power. The scatter about the law is unknown but expected, so it makes t of normal.
+        """
+        logs = np.linspace(low, high, _RATES)[:, None, None]
+        off, size, seen = np.zeros((_RATES, _POWERS.size, _BASES.size)), 0.0, 0
+        for run in runs:
+            share, scatter = _law(math.log(run.rate_per_s), logs, allowed, run.worth)
+            off += _deviance(min(run.missed, _most(allowed)), np.minimum(share, _most(allowed))) / scatter
+            if run.missed > 0:  # a run without a burst has its own, exact likelihood
+                size, seen = size + np.log(scatter), seen + 1
+        expected = ((np.log(_POWERS) - _EXPECTED) / _DOUBT) ** 2
+        likely = -(expected + size + (_WORTH + seen) * np.log(_WORTH + off)) / 2
+        weights = np.exp(likely - likely.max())
+        usual = float(np.median([run.worth / run.rate_per_s for run in runs]))
+        return cls(logs, weights / weights.sum(), allowed, usual, len(runs))
+
+    def quantile(self, share: float) -> float:
+        """The rate of crossing that the true one is below with a probability of `share`."""
+        return math.exp(self._log(share))
+
+    def _log(self, share: float) -> float:
+        mass = self.weights.sum(axis=(1, 2))
+        return float(np.interp(share, np.cumsum(mass) - mass / 2, self.logs[:, 0, 0]))
+
+    def telling(self) -> float:
+        """The rate whose run is expected to explain most of what is not known of the crossing, by the correlation of
+        the two. Fourth roots of shares scatter alike, be they large or small."""
+        middle = self._log(0.5)
+        off = self.logs - float((self.weights * self.logs).sum())
+
+        def explained(rate: float) -> float:
+            share, scatter = _law(rate, self.logs, self.allowed, self.requests_per_rate * math.exp(rate))
+            root = 4 * np.minimum(share, _most(self.allowed)) ** 0.25
+            around = root - float((self.weights * root).sum())
+            return float((self.weights * around * off).sum()) ** 2 / float((self.weights * (scatter + around**2)).sum())
+
+        return math.exp(max(middle + _ASKED, key=explained))
 
 
-def telling(runs: Sequence[Attained], found: Crossing) -> float:
-    """The rate at which a run tells most of where the curve crosses: beside the crossing, where the odds of a miss are
-    a factor e off, on the side that has fewer runs. Runs at the crossing itself tell nothing of the slope."""
-    aside = min(_ASIDE, max(_LEAST_ASIDE, 1 / found.power))
-    logs = [math.log(run.rate_per_s / found.rate_per_s) for run in runs]
-    lower = sum(-1.5 * _ASIDE <= each < 0 for each in logs)
-    upper = sum(0 <= each <= 1.5 * _ASIDE for each in logs)
-    return found.rate_per_s * math.exp(aside if upper <= lower else -aside)
-
-
-def _monotone(runs: Sequence[Attained]) -> tuple[np.ndarray, np.ndarray]:
-    """Rates that were measured, rising, and shares that miss, pooled where a higher rate missed less."""
+def _monotone(runs: Sequence[Attained]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rates that were measured, rising, shares that miss, pooled where a higher rate missed less, and of how many."""
     rates = sorted({run.rate_per_s for run in runs})
     blocks: list[tuple[float, float, int]] = []
     for rate in rates:
@@ -98,95 +127,30 @@ def _monotone(runs: Sequence[Attained]) -> tuple[np.ndarray, np.ndarray]:
         while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
             last, before = blocks.pop(), blocks.pop()
             blocks.append((before[0] + last[0], before[1] + last[1], before[2] + last[2]))
-    return np.array(rates), np.repeat([hits / n for hits, n, _ in blocks], [count for _, _, count in blocks])
+    hits, n, alike = np.array(blocks).T
+    return np.array(rates), np.repeat(hits / n, alike.astype(int)), np.repeat(n, alike.astype(int))
 
 
-def is_far(rate_per_s: float, limit_per_s: float) -> bool:
-    """Whether a rate is so far below a limit that no queue misses there."""
-    return rate_per_s <= FAR * limit_per_s
+def _most(allowed: float) -> float:
+    return allowed + _MANY * (1 - allowed)
 
 
-def _rests_low(runs: Sequence[Attained], limit_per_s: float, allowed: float) -> bool:
-    far = [run for run in runs if is_far(run.rate_per_s, limit_per_s)]
-    n = sum(run.requests for run in far)
-    return bool(n) and sum(run.missed * run.requests for run in far) <= _BASE * allowed * n
+def _law(log_rate: float, logs: np.ndarray, allowed: float, requests: float) -> tuple[np.ndarray, np.ndarray]:
+    """Shares that miss at a rate, and the scatter of a run's: its variance over share^1.5 · (1 - share). Shape: (R, P,
+    B) each. Misses of a queue come in bursts; those of the base are single."""
+    bases = allowed * _BASES
+    logit = np.log((allowed - bases) / (1 - allowed)) + _POWERS * (log_rate - logs)
+    queued = (1 - bases) / (1 + np.exp(-np.clip(logit, -30, 30)))
+    lasts = _LASTS + _QUEUE * (_POWERS / np.log(1 / (allowed - bases))) ** 2
+    alone, bursts = bases / requests, queued / (1 + requests / lasts)
+    return bases + queued, (alone + bursts) / (bases + queued) / math.sqrt(allowed)
 
 
-def _base(runs: Sequence[Attained], allowed: float) -> float:
-    n = sum(run.requests for run in runs)
-    return min(0.85 * allowed, sum(run.missed * run.requests for run in runs) / n) if n else 0.0
+def _deviance(seen: float, share: np.ndarray) -> np.ndarray:
+    """2 ∫ (seen - p) / (p^1.5 · (1 - p)) dp, from `share` [...] to `seen`."""
 
+    def likely(p: np.ndarray) -> np.ndarray:
+        return np.asarray(-2 * seen / np.sqrt(p) - 2 * (1 - seen) * np.arctanh(np.sqrt(p)))
 
-@dataclass(frozen=True, slots=True)
-class _Law:
-    """logit = logit(allowed beyond `base`) + `offset` + `power` · (log rate - `middle`), and how the runs lie about it.
-
-    `information`: of offset and power [2, 2] if requests were independent; `scatter`: variance over that of
-    independent requests.
-    """
-
-    middle: float
-    offset: float
-    power: float
-    information: np.ndarray
-    scatter: float
-    runs: int
-
-    @property
-    def crosses(self) -> float:
-        """The logarithm of the rate at the crossing."""
-        return self.middle - self.offset / self.power
-
-    @classmethod
-    def through(cls, runs: Sequence[Attained], allowed: float, base: float, middle: float) -> _Law:
-        """By quasi-likelihood (Wedderburn 1974): misses vary as p (1 - p), more where misses are many, for queues
-        last longer there. The power has an expectation, which decides where the runs say nothing of it."""
-        x = np.log([run.rate_per_s for run in runs]) - middle
-        missed, n = np.array([run.missed for run in runs]), _counting(runs)
-        start = math.log((allowed - base) / (1 - allowed))
-        offset, log_power = 0.0, _STEEP
-        for _ in range(60):
-            power = math.exp(log_power)
-            share, slope, weight = _at(start + offset + power * x, base, allowed, n)
-            pull, each = weight * slope * (missed - share), weight * slope * slope
-            score = np.array([pull.sum(), power * (pull * x).sum() - (log_power - _STEEP) / _DOUBT**2])
-            cross = power * (each * x).sum()
-            curve = np.array([[each.sum() + 1e-9, cross], [cross, power**2 * (each * x * x).sum() + _DOUBT**-2]])
-            step = np.clip(np.linalg.lstsq(curve, score, rcond=None)[0], -_STEP, _STEP)
-            offset, log_power = offset + step[0], min(_LARGEST, max(_SMALLEST, log_power + step[1]))
-            if np.abs(step).max() < 1e-6:
-                break
-        power = math.exp(log_power)
-        share, slope, weight = _at(start + offset + power * x, base, allowed, n)
-        scatter = float((weight * (missed - share) ** 2).sum()) / max(1, len(runs) - 2)
-        each, beside = weight * slope * slope, x + offset / power
-        cross = float((each * beside).sum())
-        information = np.array([[each.sum(), cross], [cross, (each * beside * beside).sum()]])
-        return cls(middle, float(offset), power, information, max(1.0, scatter), len(runs))
-
-    def off(self, level: float) -> tuple[float, float] | None:
-        """How far the logarithm of the rate may be below and above; None where the runs are too few or say nothing of
-        the slope."""
-        if self.runs < FEWEST or np.linalg.cond(self.information) > 1e12:
-            return None
-        error = np.linalg.inv(self.information) * self.scatter
-        if error[1, 1] > self.power**2:
-            return None
-        half = t_quantile(level, self.runs - 1) * math.sqrt(error[0, 0]) / self.power
-        return _LOW_FACTOR * half, half
-
-
-def _counting(runs: Sequence[Attained]) -> np.ndarray:
-    """The requests of each run, as fewer as the usual run near the limit says that they depend on each other. One
-    factor for all: runs with bursts would count least by their own, and the limit would be theirs that had none."""
-    n = np.array([float(run.requests) for run in runs])
-    lasts = float(np.median([run.requests / run.independent for run in runs]))
-    return n / max(1.0, lasts / _CAREFUL)
-
-
-def _at(logits: np.ndarray, base: float, allowed: float, n: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Shares that miss, their slopes over the logit, and weights (1 / variance). Shape: (runs,) each."""
-    queued = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
-    share = base + (1 - base) * queued
-    variance = np.clip(share * (1 - share), 1e-9, None) * (1 + share / allowed) / 2
-    return share, (1 - base) * queued * (1 - queued), n / variance
+    best = likely(np.array(seen)) if seen > 0 else 0.0
+    return 2 * (best - likely(share))

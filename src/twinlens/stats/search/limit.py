@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from twinlens.record.search import Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
-from twinlens.stats.search.attainment import FAR, Attained, Crossing, bracket, crossing, is_far, telling
+from twinlens.stats.search.attainment import FEWEST, Attained, Curve, bracket
 
+_APART = 1.5  # between neighbouring rates, for their middle to be asked for
 _CLEAR = 4  # a limit does not bind where misses beside the answer are so many times fewer than allowed
 _FEWEST_MISSES = 10  # that would be allowed, for that to show
 
 
-def highest(tried: Sequence[Tried], search: Search, slo: Slo, level: float) -> Crossing | None:
-    """The rate at which the first of the SLO's limits is left, with its interval where the runs give one.
+def highest(tried: Sequence[Tried], search: Search, slo: Slo, level: float) -> tuple[float, float] | None:
+    """The interval of the rate at which the first of the SLO's limits is left, by all runs.
 
-    None for a concurrency, which is whole, and while no rate above the limit or none below it was measured. The
-    limits share the doubt (Bonferroni), for any of them may be the first.
+    None for a concurrency, which is whole, for fewer than `FEWEST` runs, and while no rate above the limit or none
+    below it was measured. The limits share the doubt (Bonferroni), for any of them may be the first.
     """
-    runs = _by_limit(tried, search, slo)
-    allowed = 1 - slo.quantile
-    share = 1 - (1 - level) / max(1, len(runs))
-    crossed = {name: found for name, seen in runs.items() if (found := crossing(seen, allowed, share))}
-    if not crossed:
+    runs, allowed = _by_limit(tried, search, slo), 1 - slo.quantile
+    curves = _curves(runs, allowed)
+    if not curves:
         return None
-    first = min(crossed, key=lambda name: crossed[name].rate_per_s)
-    found = crossed[first]
-    binding = [crossed.get(name) for name in runs if name == first or not _is_clear(runs[name], found, allowed)]
-    ends = [(one.low, one.high) for one in binding if one and one.low is not None and one.high is not None]
-    if len(ends) < len(binding):
-        return replace(found, low=None, high=None)
-    return replace(found, low=_in_digits(min(low for low, _ in ends), math.floor),
-                   high=_in_digits(min(high for _, high in ends), math.ceil))  # fmt: skip
+    first = _first(curves)
+    rate, beyond = curves[first].quantile(0.5), (1 - level) / max(1, len(runs)) / 2
+    binding = [name for name in runs if name == first or not _is_clear(runs[name], rate, allowed)]
+    if curves[first].runs < FEWEST or not set(binding) <= set(curves):
+        return None
+    low = min(curves[name].quantile(beyond) for name in binding)
+    high = min(curves[name].quantile(1 - beyond) for name in binding)
+    return _in_digits(low, math.floor), _in_digits(high, math.ceil)
 
 
-def next_by_curve(tried: Sequence[Tried], search: Search, slo: Slo, level: float) -> float | None:
+def next_by_curve(tried: Sequence[Tried], search: Search, slo: Slo) -> float | None:
     """The rate that tells most: outward until the limit lies between two rates, the middle while these are far apart,
-    then beside the crossing. None where the curve has nothing to ask for."""
+    then where the curve says. None where it has nothing to ask for."""
     runs, allowed = _by_limit(tried, search, slo), 1 - slo.quantile
     if not runs:
         return None
@@ -49,18 +47,22 @@ def next_by_curve(tried: Sequence[Tried], search: Search, slo: Slo, level: float
     if above is None:
         top = max(low for low, _ in ends if low is not None)
         return min(most, 2 * top) if top < most else None
-    name = min(runs, key=lambda each: bracket(runs[each], allowed)[1] or math.inf)
-    below = bracket(runs[name], allowed)[0]
-    if below is None:
+    below = min((low or 0.0) for low, high in ends if high == above)
+    if not below:
         return max(least, above / 2) if above > least else None
-    if above / below > 1.5:
+    if above / below > _APART:
         return math.sqrt(above * below)
-    found = highest(tried, search, slo, level)
-    if found is None or (found.low is None and above / below <= 1 + search.width):
-        return None
-    if not any(is_far(run.rate_per_s, found.rate_per_s) for run in runs[name]) and FAR * found.rate_per_s > least:
-        return max(least, 0.9 * FAR * found.rate_per_s)
-    return telling(runs[name], found)
+    curves = _curves(runs, allowed)
+    return curves[_first(curves)].telling()
+
+
+def _curves(runs: Mapping[str, Sequence[Attained]], allowed: float) -> dict[str, Curve]:
+    return {name: curve for name, seen in runs.items() if (curve := Curve.through(seen, allowed))}
+
+
+def _first(curves: Mapping[str, Curve]) -> str:
+    """The limit that is left first."""
+    return min(curves, key=lambda name: curves[name].quantile(0.5))
 
 
 def _by_limit(tried: Sequence[Tried], search: Search, slo: Slo) -> dict[str, list[Attained]]:
@@ -73,13 +75,12 @@ def _by_limit(tried: Sequence[Tried], search: Search, slo: Slo) -> dict[str, lis
 
 
 def _seen(one: Tried, name: str) -> Attained:
-    share, independent = one.shares[name]
-    return Attained(one.value, 1.0 if one.label == "overload" else 1 - share, one.requests, independent)
+    share = 0.0 if one.label == "overload" else one.shares[name][0]
+    return Attained(one.value, 1 - share, one.requests, one.gaps_cv)
 
 
-def _is_clear(runs: Sequence[Attained], found: Crossing, allowed: float) -> bool:
-    """Whether a limit is far from being left where another one is."""
-    rate = found.rate_per_s
+def _is_clear(runs: Sequence[Attained], rate: float, allowed: float) -> bool:
+    """Whether a limit is far from being left at the rate where another one is."""
     beside = [run for run in runs if 0.95 * rate <= run.rate_per_s <= 1.15 * rate]
     n = sum(run.requests for run in beside)
     missed = sum(run.missed * run.requests for run in beside)
@@ -87,6 +88,6 @@ def _is_clear(runs: Sequence[Attained], found: Crossing, allowed: float) -> bool
 
 
 def _in_digits(value: float, rounding: object) -> float:
-    """In three digits, outward."""
-    size = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return float(f"{rounding(value / size) * size:.3g}")  # type: ignore[operator]
+    """In four digits, outward."""
+    size = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return float(f"{rounding(value / size) * size:.4g}")  # type: ignore[operator]

@@ -20,6 +20,7 @@ from twinlens.units import RATIO
 
 # Latency that was still rising, and a run too short to say: neither shows that a value can be kept up.
 _NO_PASS = ("drift", "slowdown", "too short")
+_LOOK = 0.99  # of an interval that ends a search early: it ends at the first of some looks that seems narrow
 _NEAR_LIMIT = 3  # values of one search that a run may mistake for the other side of the limit
 
 
@@ -81,7 +82,7 @@ def next_value(tried: Sequence[Tried], search: Search, slo: Slo) -> float | Done
     ask = _by_verdicts(tried, search)
     if isinstance(ask, Done) and ask.outcome in ("narrow", "none", "all"):
         return ask
-    asked = next_by_curve(tried, search, slo, CONFIDENCE)
+    asked = next_by_curve(tried, search, slo)
     if asked is not None:
         return search.rounded(asked)
     return replace(done, outcome=ask.outcome) if isinstance(ask, Done) else ask
@@ -92,13 +93,14 @@ def so_far(tried: Sequence[Tried], search: Search, slo: Slo) -> Done:
     known = _history(tried)
     if not known:
         return Done(None, None, "budget", 0)
-    found = highest(tried, search, slo, CONFIDENCE)
-    if found is not None and found.low is not None and found.high is not None:
-        is_narrow = found.high <= found.low * (1 + search.width)
-        return Done(found.low, found.high, "narrow" if is_narrow else "budget", len(known))
     done = next_rate(known, replace(rule_of(search), most_trials=len(known)))
     assert isinstance(done, Done)
-    return done
+    is_last = len(tried) >= search.most_points
+    found = highest(tried, search, slo, CONFIDENCE if is_last else _LOOK)
+    if found is None:
+        return done
+    low, high = found
+    return replace(done, low=low, high=high, outcome="narrow" if high <= low * (1 + search.width) else "budget")
 
 
 def _by_verdicts(tried: Sequence[Tried], search: Search) -> float | Done:
