@@ -9,6 +9,7 @@ from report_material import Pair, image_run, inference_run, training_run
 from rich.cells import cell_len
 
 from twinlens.record.estimate import Estimate
+from twinlens.reporting.text.footnote import in_lines
 from twinlens.reporting.text.table import metric_table, plain, summary_table
 from twinlens.reporting.view import view
 from twinlens.spec.precision import Lens
@@ -109,3 +110,23 @@ def test_a_share_above_one_is_marked_in_the_table_of_a_study(tmp_path: Path) -> 
     (one,) = group([replace(summary, metrics=summary.metrics | over)])
     text = " ".join(plain(summary_table([one], "inference")).split())
     assert "MBU: above 100%: its ceiling was measured too low" in text
+
+
+def test_a_long_name_is_broken_and_never_cut() -> None:
+    assert in_lines("llama-cpp-engine", 15) == ["llama-cpp-", "engine"]
+    assert in_lines("torch, compiled", 15) == ["torch, compiled"]
+    assert in_lines("dynamic 8, 50.0 ms", 12) == ["dynamic 8,", "50.0 ms"]
+    assert in_lines("averylongnamewithoutabreak", 12) == ["averylongnamewithoutabreak"], "the table folds it"
+
+
+def test_names_that_differ_at_their_ends_stay_apart_at_80_columns(demo: list[Pair]) -> None:
+    ends = ("engine", "served")
+    points = [
+        replace(single, runs=tuple(replace(run, executor=f"llama-cpp-{end}") for run in single.runs))
+        for single, end in zip(view(demo).groups("inference"), ends, strict=False)
+    ]
+    text = plain(summary_table(points, "inference"))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text.split("Each row")[0]
+    for end in ends:
+        assert end in text

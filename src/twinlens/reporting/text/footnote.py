@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 
 from rich.console import RenderableType
@@ -53,3 +54,13 @@ def hanging(mark: str, sentence: str, style: str) -> RenderableType:
     text = Text(sentence, style=style)
     grid.add_row(Text(mark, style=style), text) if mark else grid.add_row(text)
     return grid
+
+
+def in_lines(name: str, width: int) -> list[str]:
+    """A name in lines of at most `width`, broken after a hyphen or at a space where it has one: no end is lost."""
+    lines = [""]
+    for piece in re.findall(r"[^ -]+[ -]*|[ -]+", name):
+        if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return [line.rstrip() for line in lines]

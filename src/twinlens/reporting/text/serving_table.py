@@ -19,7 +19,7 @@ from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.text.agreement import agreement_sentence
 from twinlens.reporting.text.column import Column
-from twinlens.reporting.text.footnote import Footnotes, hanging
+from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, other_columns, served_columns
 from twinlens.reporting.view import why_not_valid
@@ -39,7 +39,7 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes, runs
     """
     names = dict(zip(map(id, groups), point_names(groups), strict=True))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
+    table.add_column("", overflow="fold", max_width=_LABEL_WIDTH)
     wanted = served_columns(groups)
     gated = any(agreement_of(group) for group in groups)
     columns = tuple(column for column in wanted if column is not GATE)  # it stands below the verdict: 80 columns
@@ -83,7 +83,7 @@ def _plain_table(
 ) -> RenderableType:
     """A row for each point with its name, its load and these columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LABEL_WIDTH)
+    table.add_column("", overflow="fold", max_width=_LABEL_WIDTH)
     for head in (PLACE_HEADS[load], *(column.head for column in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
     for group in groups:
@@ -113,7 +113,7 @@ def _held(load: LoadKind, groups: Sequence[Group], notes: Footnotes, runs: Mappi
 def _label(group: Group) -> str:
     """Precision and policy on lines of their own, each as wide as its column."""
     lines = kind_of(group).split(", ")
-    return "\n".join(line if len(line) <= _LABEL_WIDTH else line.replace(" ", "\n") for line in lines)
+    return "\n".join(part for line in lines for part in in_lines(line, _LABEL_WIDTH))
 
 
 def _add(table: Table, group: Group, columns: Sequence[Column], notes: Footnotes, *, gated: bool) -> None:

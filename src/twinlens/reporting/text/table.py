@@ -21,7 +21,7 @@ from twinlens.reporting.point_name import point_names
 from twinlens.reporting.text.absent import absent_of, not_measured
 from twinlens.reporting.text.column import Column, columns
 from twinlens.reporting.text.first_lines import MOST
-from twinlens.reporting.text.footnote import Footnotes, hanging
+from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
 from twinlens.reporting.text.serving_table import served_table
 from twinlens.reporting.view import in_order, why_not_valid
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
@@ -33,6 +33,7 @@ from twinlens.stats.metrics.quality import EQUAL_STEPS
 from twinlens.stats.summary.group import Group, Summary
 
 WIDTH = 80
+_NAME_WIDTH = 15
 
 
 def summary_table(
@@ -129,7 +130,7 @@ def _of_model(lens: Lens, chosen: Sequence[Group], notes: Footnotes) -> Renderab
 
 def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=15)
+    table.add_column("", overflow="fold", max_width=_NAME_WIDTH)  # it gives way first: a number is never cut
     for column in columns(lens, groups):
         table.add_column(column.head.replace(" ", "\n"), justify="right", no_wrap=True)
         if lens == "inference" and column.head == "memory":
@@ -139,7 +140,10 @@ def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
 
 def _add(table: Table, group: Group, name: str, shown: Sequence[Column], notes: Footnotes) -> None:
     style = "" if group.ranked else "dim"
-    lines = [*name.split(" · "), *([] if group.validity == "valid" else [group.validity])]
+    lines = [
+        *(line for part in name.split(" · ") for line in in_lines(part, _NAME_WIDTH)),
+        *([] if group.validity == "valid" else [group.validity]),
+    ]
     cells = [Text("\n".join(lines), style=style)]
     for column in shown:
         cells.append(_cell(column, group, notes, style))
