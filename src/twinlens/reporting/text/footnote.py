@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import count
 
 from rich.console import RenderableType
@@ -59,7 +58,7 @@ def hanging(mark: str, sentence: str, style: str) -> RenderableType:
 def in_lines(name: str, width: int) -> list[str]:
     """A name in lines of at most `width`, broken after a hyphen or at a space where it has one: no end is lost."""
     lines = [""]
-    for piece in re.findall(r"[^ -]+[ -]*|[ -]+", name):
+    for piece in name.replace(" ", " \0").replace("-", "-\0").split("\0"):
         if lines[-1] and len((lines[-1] + piece).rstrip()) > width:
             lines.append("")
         lines[-1] += piece
