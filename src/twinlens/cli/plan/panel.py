@@ -31,8 +31,9 @@ PANELS = {
         "corpus", "changes", "examples", "style", "own-weights", "retrieved", "example-tokens", "shots",
     ),
     "Money": (
-        "way", "rent", "reserved", "buy", "api", "prices", "price", "budget", "life", "residual", "fixed", "warranty",
-        "discount", "delivery", "finance", "finance-months", "months", "revenue", "training-hours",
+        "way", "rent", "reserved", "buy", "api", "prices", "price", "budget", "life", "residual", "fixed",
+        "rent-falls", "resale-falls", "warranty", "discount", "delivery", "finance", "finance-months", "months",
+        "revenue", "training-hours",
     ),
     "Power": (
         "power", "idle-power", "host-watts", "host", "pue", "energy", "carbon", "carbon-source", "volts", "phases",
