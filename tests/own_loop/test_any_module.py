@@ -83,6 +83,10 @@ def test_a_loop_round_linear_layers_has_a_roofline_and_a_verdict(tmp_path: Path)
     forward = 2 * 64 * 512 * 1024 * 2
     assert work["step_flop"].value == forward * 3 - forward // 2, "the input needs no gradient"
     assert work["step_flop"].origin == "measured"
+    metrics = tl.summary(kept).metrics
+    assert metrics["training_samples_per_s"].unit == "samples/s"
+    assert not [name for name in metrics if "images" in name], "it is not known that they are images"
+    assert "samples/s" in tl.show(kept)
     weights = 4 * sum(each.numel() for each in model.parameters())
     assert work["step_bytes"].value == pytest.approx(weights * (2 + 1 + 1 + 2), rel=0.01)
     (found,) = tl.diagnose(kept)

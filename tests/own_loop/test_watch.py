@@ -244,6 +244,20 @@ def test_an_evaluation_is_a_row_of_its_own_and_an_unnamed_one_is_said(tmp_path: 
     assert "passes-without-gradient" in {finding.code for finding in tl.summary(run).findings}
 
 
+def test_the_screen_tells_steps_from_evaluations_and_the_loop_where_its_run_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, optimizer = made()
+    with tl.watch(model, optimizer, out=tmp_path, profile=False) as run:
+        for tokens in run.data(loader(5)):
+            step(model, optimizer, tokens)
+            with run.evaluation(), torch.no_grad():
+                loss_of(model, tokens)
+    (kept,) = tl.read(tmp_path)
+    assert "5 steps, 5 evaluations" in " ".join(tl.show(kept).split())
+    assert f"twinlens: the run is in {kept.folder} (finished)" in capsys.readouterr().err
+
+
 def test_checkpointed_layers_are_counted_once(tmp_path: Path) -> None:
     from torch.utils.checkpoint import checkpoint
 

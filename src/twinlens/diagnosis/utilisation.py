@@ -12,7 +12,13 @@ from twinlens.units import RATIO
 _METHOD = "least time by the roofline with ceilings that this run measured / time"
 _IMPOSSIBLE = 1.15  # a share of a ceiling above that says that the ceiling, or the work, is another than was thought
 _SMALL = 0.1  # of the time: a phase without a place that takes more leaves the utilisation unknown
-_RATES = ("training_tokens_per_s", "training_images_per_s", "output_tokens_per_s", "inference_images_per_s")
+_RATES = (
+    "training_tokens_per_s",
+    "training_images_per_s",
+    "training_samples_per_s",
+    "output_tokens_per_s",
+    "inference_images_per_s",
+)
 
 
 def utilisation(seen: Evidence) -> Estimate:

@@ -21,8 +21,8 @@ LEGEND = (
 )
 _FIRST = {
     "training": (
-        "training_tokens_per_s", "training_images_per_s", "step_s_p50", "step_s_p99", "mfu", "peak_bytes",
-        "final_loss", "time_to_target_s", "energy_per_token_j",
+        "training_tokens_per_s", "training_images_per_s", "training_samples_per_s", "step_s_p50",
+        "step_s_p99", "mfu", "peak_bytes", "final_loss", "time_to_target_s", "energy_per_token_j",
     ),
     "inference": (
         "output_tokens_per_s", "inference_images_per_s", "goodput_per_s", "slo_attainment", "ttft_s_p50",

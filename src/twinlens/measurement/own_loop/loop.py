@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -124,6 +125,8 @@ class OwnLoop:
             if not self._is_known or (self._how.ceilings and state == "finished"):
                 self._know(ceilings=state == "finished" and self._how.ceilings)
         recording.end(state, why)
+        with contextlib.suppress(OSError, ValueError):  # nobody reads stderr
+            print(f"twinlens: the run is in {recording.folder} ({state})", file=sys.stderr)
 
     def forget(self) -> None:
         """Watch no more, and write nothing: this process was forked inside the block, and the files are another's."""

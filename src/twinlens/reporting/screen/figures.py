@@ -21,8 +21,9 @@ from twinlens.stats.summary.group import Summary
 from twinlens.stats.summary.serving import is_served
 
 _TRAINING = (
-    ("training_tokens_per_s", "training_images_per_s"), ("retention",), ("step_s_p50",), ("step_s_p99",),
-    ("mfu", "mfu_own_shapes"), ("final_loss",), ("time_to_target_s",), ("peak_bytes",),
+    ("training_tokens_per_s", "training_images_per_s", "training_samples_per_s"), ("retention",),
+    ("step_s_p50",), ("step_s_p99",), ("mfu", "mfu_own_shapes"), ("final_loss",), ("time_to_target_s",),
+    ("peak_bytes",),
     ("energy_to_target_j", "energy_per_token_j", "energy_per_step_j"),
 )  # fmt: skip
 _ENGINE = (

@@ -30,8 +30,10 @@ def _training() -> list[Metric]:
     return [
         Metric("training_tokens_per_s", "tokens/s", units.TOKENS_PER_S, lens, "sustained", "more"),
         Metric("training_images_per_s", "images/s", units.IMAGES_PER_S, lens, "sustained", "more"),
+        Metric("training_samples_per_s", "samples/s", units.SAMPLES_PER_S, lens, "sustained", "more"),
         Metric("training_peak_tokens_per_s", "peak tokens/s", units.TOKENS_PER_S, lens, "sustained"),
         Metric("training_peak_images_per_s", "peak images/s", units.IMAGES_PER_S, lens, "sustained"),
+        Metric("training_peak_samples_per_s", "peak samples/s", units.SAMPLES_PER_S, lens, "sustained"),
         Metric("step_s_p50", "step p50", units.SECONDS, lens, "time", "less"),
         Metric("step_s_p90", "step p90", units.SECONDS, lens, "time", "less"),
         Metric("step_s_p99", "step p99", units.SECONDS, lens, "time", "less"),
@@ -61,6 +63,9 @@ def _training() -> list[Metric]:
         Metric("samples_to_target", "samples to target", units.COUNT, lens, "quality", "less"),
         Metric("training_tokens_per_s_between_saves", "tokens/s between saves", units.TOKENS_PER_S, lens, "sustained"),
         Metric("training_images_per_s_between_saves", "images/s between saves", units.IMAGES_PER_S, lens, "sustained"),
+        Metric(
+            "training_samples_per_s_between_saves", "samples/s between saves", units.SAMPLES_PER_S, lens, "sustained"
+        ),
         *_of_saves(),
         Metric("energy_per_step_j", "energy/step", units.JOULES, lens, "energy", "less"),
         Metric("energy_per_token_j", "energy/token", units.JOULES, lens, "energy", "less"),
@@ -258,7 +263,7 @@ METRICS: dict[str, Metric] = {
     for metric in _training() + _inference() + _serving() + _server() + _startup() + _collective() + _both() + _peers()
 }
 HEADLINE = {
-    "training": ("training_tokens_per_s", "training_images_per_s"),
+    "training": ("training_tokens_per_s", "training_images_per_s", "training_samples_per_s"),
     "inference": (
         "output_tokens_per_s", "inference_images_per_s", "embedded_texts_per_s", "reranked_documents_per_s",
     ),

@@ -21,7 +21,7 @@ from twinlens.stats.metrics.quality import training_quality
 from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
 from twinlens.stats.steady.sustained import peak_rate, retention
 from twinlens.stats.wall_time.saves import in_save
-from twinlens.units import BYTES, FLOP_PER_S, IMAGES_PER_S, RATIO, SECONDS, TOKENS_PER_S
+from twinlens.units import BYTES, FLOP_PER_S, IMAGES_PER_S, RATIO, SAMPLES_PER_S, SECONDS, TOKENS_PER_S
 
 _COMPLETE = 1 - 1e-6  # of counted FLOP: a sum of floats
 _STARTING = ("compile", "examined", "starting")
@@ -81,8 +81,7 @@ def training_metrics(
     if steadiness is None:
         return metrics
     window = only.where(slice(whole_saves(only, steadiness.steady_begin), steadiness.steady_end))
-    vision = not only.tokens.any()
-    counted, unit = ("images", IMAGES_PER_S) if vision else ("tokens", TOKENS_PER_S)
+    counted, unit = counted_of(only, workload)
     rate = rate_interval(_work(window), window.begin_ns, window.end_ns, unit=unit)
     durations = Series(_durations_s(window))
     return (
@@ -97,6 +96,14 @@ def training_metrics(
         | (_efficiency(rate, _work(window).mean(), facts) if facts else {})
         | metrics
     )
+
+
+def counted_of(steps: Steps, workload: TrainingWorkload) -> tuple[str, str]:
+    """The name of what steps work through, and the unit of its rate: tokens, images, or samples of a loop of one's own,
+    of which it is not known what they are."""
+    if steps.tokens.any():
+        return "tokens", TOKENS_PER_S
+    return ("samples", SAMPLES_PER_S) if workload.data.kind == "own" else ("images", IMAGES_PER_S)
 
 
 def whole_saves(only: Steps, begin: int) -> int:
