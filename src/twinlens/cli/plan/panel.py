@@ -42,14 +42,16 @@ PANELS = {
     "Known from elsewhere": ("like", "constants", "catalogue", "table"),
     "Output": ("why", "all", "output", "json", "help"),
 }  # fmt: skip
+_OTHER = "Other"
+"""The head of an option that PANELS lacks, which a test finds."""
 _PANEL_OF = {name: title for title, names in PANELS.items() for name in names}
 
 
 class PlanVerb(Verb):
     """A verb of planning. Its options stand under the heads of PANELS, in their order."""
 
-    panels = tuple(PANELS)
+    panels = (*PANELS, _OTHER)
 
     def panel_of(self, option: Any) -> str:
         long = next(name for name in option.opts if name.startswith("--"))
-        return option.rich_help_panel or _PANEL_OF[long.removeprefix("--")]
+        return option.rich_help_panel or _PANEL_OF.get(long.removeprefix("--"), _OTHER)
