@@ -126,7 +126,7 @@ class OwnLoop:
                 self._know(ceilings=state == "finished" and self._how.ceilings)
         recording.end(state, why)
         with contextlib.suppress(OSError, ValueError):  # nobody reads stderr
-            print(f"twinlens: the run is in {recording.folder} ({state})", file=sys.stderr)
+            sys.stderr.write(f"twinlens: the run is in {recording.folder} ({state})\n")  # its user has no other screen
 
     def forget(self) -> None:
         """Watch no more, and write nothing: this process was forked inside the block, and the files are another's."""
