@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
+
+from rich.console import Console
 
 from twinlens.errors import BadInput
 from twinlens.executors.own_loop.batch_size import size_of
@@ -125,8 +126,9 @@ class OwnLoop:
             if not self._is_known or (self._how.ceilings and state == "finished"):
                 self._know(ceilings=state == "finished" and self._how.ceilings)
         recording.end(state, why)
-        with contextlib.suppress(OSError, ValueError):  # nobody reads stderr
-            sys.stderr.write(f"twinlens: the run is in {recording.folder} ({state})\n")  # its user has no other screen
+        with contextlib.suppress(OSError, ValueError):  # nobody reads stderr; its user has no other screen
+            told = Console(stderr=True, highlight=False, markup=False, emoji=False)
+            told.print(f"twinlens: the run is in {recording.folder} ({state})", soft_wrap=True)
 
     def forget(self) -> None:
         """Watch no more, and write nothing: this process was forked inside the block, and the files are another's."""
