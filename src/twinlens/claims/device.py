@@ -73,8 +73,10 @@ def _of_sheet(view: View, kind: str, what: str, unit: str) -> Answer | None:
     sizes = {"": value[what]}
     if what == "memory" and "iB" in said.text:
         sizes["driver"] = float(device[0].memory_visible_bytes or 0) or None
-    many = 1.0 if said.per == "device" else devices_of(view)
+    many = 1.0 if said.per == "device" or (view.says("each") and not view.peek("sequences")) else devices_of(view)
     cases = tuple(case for name, each in sizes.items() if each for case in _of_many(Term(what, each, unit), many, name))
+    if view.says("of-all"):
+        cases = tuple(case for case in cases if case.assumed != "of-each")
     remarks = visible(device[0]) if what == "memory" else ()
     return Answer("device", unit, said, cases, assumed=device[1], remarks=remarks) if cases else None
 

@@ -167,6 +167,8 @@ def _in_place(said: Said, text: str, end: int, before: list[Said], words: list[W
         and re.search(r"(?i)\d ?[GMT]i?B\b.*(?:plus|\+|another) $", text[: said.at])
     ):
         return replace(said, kind="kv_bytes")
+    if said.kind == "power" and not said.per and _CARD.match(text, end):
+        return replace(said, per="device")  # "eight 700 W GPUs"
     if said.kind == "bytes" and not said.per and not said.side:
         counted = (
             bool(before)

@@ -202,6 +202,7 @@ def bandwidth_of(view: View) -> tuple[float | None, Notes]:
     if view.peek("bandwidth"):
         value, many, known = view.value("bandwidth") or 0.0, devices_of(view) or 1.0, device_of(view)
         is_all = known is not None and abs(value / (known[0].bandwidth_bytes_per_s * many) - 1) < _NEAR
+        is_all = is_all or view.says("of-all")
         return value * (1.0 if is_all else many), ()  # said of one device, as makers do
     device, many = device_of(view), devices_of(view) or 1.0
     if device is None:

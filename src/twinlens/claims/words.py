@@ -54,6 +54,7 @@ _TOPICS = (
     (r"(?:per|each|every)[ -](?:user|stream|request)|each|hard ceiling|ceiling", "each"),
     (r"single[ -](?:user|stream)", "single"),
     (r"(?:per|each|every)[ -](?:gpu|device|card|accelerator|chip|rank|shard)|shards?", "per-device"),
+    (r"(?:in )?total|altogether|combined|aggregated?|together|in sum", "of-all"),
     (r"mfu", "mfu"), (r"energy|electricity", "energy"), (r"amorti[sz]ed|amorti[sz]ation", "amortised"),
     (r"break[ -]?even|pa(?:ys?|id) (?:back|off)|pays? for (?:itself|themselves)|payback", "break-even"),
     (r"idle|utili[sz]ation|sustained", "share"), (r"peak", "peak"), (r"half(?: of| the size of)?", "half"),
@@ -86,7 +87,9 @@ FILLERS = frozenset({
     "within", "works", "would", "x", "you", "your", "~", "–", "—", "→",
 })  # fmt: skip
 """Words that join the others."""
-HARMLESS = frozenset({"named", "machine", "weights", "bandwidth", "dense", "peak", "tdp", "needs", "transfer"})
+HARMLESS = frozenset(
+    {"named", "machine", "weights", "bandwidth", "dense", "peak", "tdp", "needs", "transfer", "of-all"}
+)
 """Topics that only say what a figure is about; any other that no answer used may turn the claim into another one."""
 ABOUT = {
     "mfu": "training mfu", "training-time": "training mfu", "training-cost": "training mfu",
