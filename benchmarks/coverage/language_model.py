@@ -26,9 +26,24 @@ def decoded(rng: np.random.Generator, n: int, load: float, burn: int = 3000) -> 
     whoever waits joins at its end while a place is free, first come, first served.
     """
     total = n + burn
-    due = np.cumsum(rng.exponential(1 / (load * MOST_PER_S), total))
-    tokens = np.maximum(1, np.rint(_TOKENS * np.exp(_SPREAD * rng.normal(size=total)))).astype(np.int64)
+    due, tokens = np.cumsum(rng.exponential(1 / (load * MOST_PER_S), total)), _lengths(rng, total)
     first, end = _batched(due.tolist(), tokens.tolist())
+    return _rows(due, first, end, tokens, burn)
+
+
+def in_turn(rng: np.random.Generator, n: int, users: int, burn: int = 500) -> Requests:
+    """n requests of `users` who each send the next as the last is answered, to the same server; `burn` more before."""
+    tokens = _lengths(rng, n + burn)
+    due, first, end = _closed(tokens.tolist(), users)
+    return _rows(due, first, end, tokens, burn)
+
+
+def _lengths(rng: np.random.Generator, total: int) -> np.ndarray:
+    return np.maximum(1, np.rint(_TOKENS * np.exp(_SPREAD * rng.normal(size=total)))).astype(np.int64)
+
+
+def _rows(due: np.ndarray, first: np.ndarray, end: np.ndarray, tokens: np.ndarray, burn: int) -> Requests:
+    n = due.size - burn
     begin_s = due[burn] - 1e-6
     kept = [np.round((each[burn:] - begin_s) * 1e9).astype(np.int64) for each in (due, first, end)]
     intended, first_ns, end_ns = kept
@@ -59,6 +74,28 @@ def _batched(due: list[float], tokens: list[int]) -> tuple[np.ndarray, np.ndarra
         while inside and inside[0][0] <= step:
             end[heapq.heappop(inside)[1]] = now_s
     return first, end
+
+
+def _closed(tokens: list[int], users: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """When each request was due, its first token and its last: who was answered joins the end of the queue."""
+    n, head, asked, step, now_s = len(tokens), 0, min(users, len(tokens)), 0, 0.0
+    due, first, end = np.zeros(n), np.empty(n), np.empty(n)
+    inside: list[tuple[int, int]] = []
+    while head < asked or inside:
+        joined = head
+        while head < asked and len(inside) < SLOTS:
+            heapq.heappush(inside, (step + tokens[head], head))
+            head += 1
+        took_s = _STEP_S + _STEP_PER_SLOT_S * len(inside)
+        first[joined:head] = now_s + took_s
+        steps = inside[0][0] - step
+        step, now_s = step + steps, now_s + steps * took_s
+        while inside and inside[0][0] <= step:
+            end[heapq.heappop(inside)[1]] = now_s
+            if asked < n:
+                due[asked] = now_s
+                asked += 1
+    return due, first, end
 
 
 @cache

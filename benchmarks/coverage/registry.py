@@ -26,7 +26,7 @@ KINDS = (
          ("| p50 |", "| p90 |", "| p99 |", "| ITL p50 |", "| e2e p90 |")),
     Kind("a share within a run", ("stats/serving/goodput.py:share",), "coverage.md", ("| share |",)),
     Kind("goodput", ("stats/serving/goodput.py:_came", "stats/serving/goodput.py:_good_rate"), "coverage-served.md",
-         ("| goodput_per_s |", "| slo_attainment |")),
+         ("| goodput_per_s |", "| goodput_per_s, closed loop |", "| slo_attainment |")),
     Kind("a quantile or a share of a run that ended when it was decided", (), "coverage-looks.md",
          ("| looks, independent |", "| looks, a queue |")),
     Kind("a quantile over runs", ("stats/estimator/pooled.py:pooled_quantile",), "coverage-served.md",
