@@ -156,6 +156,39 @@ def test_hand_worked_memory_of_the_fourth_branch() -> None:
     assert 141.1e9 < eight < 141.1e9 + 20e9
 
 
+def test_training_that_no_machine_does_in_time_is_of_many_nodes() -> None:
+    """405B on 100B tokens was "4 to 8 H100, H200 or B200: overridden": 6 × 405.9 B × 100 B in 30 days are 94 PFLOP/s,
+    42 devices at all of 2.25 PFLOP/s."""
+    given = {"training": 100, "tokens": "100B", "within": "30days", "most_devices": 512, "among_devices": "H200,B200"}
+    found = tl.plan.choose("405B", **given).answer.branch
+    assert found is not None
+    assert (found.subject, found.numbers["number"], found.numbers["feasible"]) == ("many-nodes", 5, True)
+    assert found.numbers["devices"] > 42
+    assert found.numbers["nodes"] == -(-found.numbers["devices"] // 8)
+
+
+def test_training_from_scratch_that_one_machine_does_in_time_overrides_many_nodes() -> None:
+    """20 tokens a parameter are 161 B for 8B; of fewer nobody speaks of training from scratch."""
+    given = {"training": 100, "within": "800days", "among_devices": "H200"}
+    scratch, tuned = (tl.plan.choose("8B", tokens=each, **given).answer.branch for each in ("170B", "1B"))
+    assert scratch is not None
+    assert tuned is not None
+    assert (scratch.subject, scratch.numbers["instead"]) == ("many-nodes", "training-node")
+    assert (tuned.subject, tuned.numbers["feasible"]) == ("training-node", True)
+
+
+@pytest.mark.parametrize(
+    ("model", "users", "branch"),
+    [("8B", 1, "one-card"), ("8B", 500, "tensor-group"), ("70B", 2, "one-card"), ("70B", 64, "tensor-group")],
+)
+def test_one_card_or_several_is_a_matter_of_users_and_not_of_parameters(model: str, users: int, branch: str) -> None:
+    found = tl.plan.choose(model, inference=100, users=users, context="2K", speed=10).answer
+    assert found.branch is not None
+    assert (found.branch.subject, found.branch.numbers["users"]) == (branch, users)
+    alone = any(each.devices == 1 for each in ranking(found.inference).candidates)
+    assert found.branch.numbers["feasible"] is (alone if branch == "one-card" else not alone)
+
+
 def test_a_405b_in_16_bits_by_hand() -> None:
     """405.9 B × 2 B = 811.7 GB: more than 8 × 80 GB, less than 8 × 141 GB, so 16 H100 or 8 H200."""
     found = tl.plan.choose("llama-3.1-405b", training=0, users=1, context="4K", among_devices="H100,H200").answer

@@ -185,9 +185,10 @@ def _training(
     shape = _shape(subject, "length", long)
     if (tokens is None) != (within is None):
         raise BadInput("a deadline is --tokens and --within together: --tokens 100M --within 12h", code=UNREADABLE)
-    rate = None
+    rate = many = None
     if tokens is not None:
-        rate = trained_tokens_of("tokens", tokens) / seconds_of("within", within)
+        many = trained_tokens_of("tokens", tokens)
+        rate = many / seconds_of("within", within)
     found = TrainingWanted(
         subject,
         shape,
@@ -196,6 +197,7 @@ def _training(
         long,
         precisions_of("training-precision", precision, TRAINED_IN),
         rate,
+        tokens=many,
     )
     notes: tuple[Finding, ...] = (
         () if sequences is not None and length is not None else (assumed("batch", found.sequences, length=long),)

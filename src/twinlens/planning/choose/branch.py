@@ -1,7 +1,8 @@
 """The five branches of the source's decision tree, taken from the workload split, and whether they are feasible.
 
-1 one card; 2 a tensor group in one machine; 3 one box for inference and adapters; 4 four to eight H100, H200 or B200
-for full fine-tuning; 5 separate systems to train and to serve (inference-vs-training-hardware, June 2026).
+1 one card for a person or a small team; 2 several in one machine for many users; 3 one box for inference and adapters;
+4 four to eight H100, H200 or B200 for full fine-tuning; 5 many nodes for training from scratch
+(inference-vs-training-hardware, June 2026). Much of both, with full training, is none of them: two systems.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from twinlens.planning.choose.training_grid import needed_bytes, training_ways
 from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted, Wanted
 from twinlens.planning.fit.placement import usable
 from twinlens.planning.fit.training_answer import MEMORY_SHARE
+from twinlens.planning.method.rule import CHINCHILLA
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 
 MOSTLY = 0.8
-SMALL_PARAMS = 34e9
-"""The largest model for which the source proposes a single card."""
+TEAM = 10
+"""Users of a small team at most; the source names no number."""
 NODE = 8
 NAMED = ("h100-sxm-80gb", "h200-sxm-141gb", "b200-sxm-180gb")
 
@@ -39,23 +41,23 @@ def branch_finding(wanted: Wanted, serving: Ranking | None, training: Ranking | 
     shares = system is not None and system.subject.startswith("shared")
     because = (system,) if system else ()
     instead = "one-box" if shares else None
-    return Finding("plan-branch", "notes", "two-systems", {"number": 5, "feasible": not shares, "instead": instead},
+    return Finding("plan-branch", "notes", "two-systems", {"number": None, "feasible": not shares, "instead": instead},
                    because=because)  # fmt: skip
 
 
 def _inference(wanted: ServingWanted, serving: Ranking) -> Finding:
-    """One card up to 34B, a group above; overridden where one card holds more, or less, than that.
-
-    Of several models that of the largest, on its own devices.
+    """One card for a small team, a group for more users; overridden where one card keeps the targets of more users, or
+    not of so few. Of several models that of the largest, on its own devices.
     """
     params = [each.subject.params for each in wanted.models]
     place = params.index(max(params))
     systems = [each.parts[place] if each.parts else each for each in serving.candidates]
-    takes = "one-card" if params[place] <= SMALL_PARAMS else "tensor-group"
+    users = sum(each.users for each in wanted.models)
+    takes = "one-card" if users <= TEAM else "tensor-group"
     alone = next((each for each in systems if each.devices == 1), None)
     group = next((each for each in systems if 1 < each.devices <= NODE), None)
     proof = alone if takes == "one-card" else group
-    numbers: dict[str, object] = {"number": 1 if takes == "one-card" else 2}
+    numbers: dict[str, object] = {"number": 1 if takes == "one-card" else 2, "users": users}
     instead = None
     if takes == "one-card" and alone is None:
         instead, proof = ("tensor-group" if group else "cluster"), group or systems[0]
@@ -85,12 +87,22 @@ def _both(serving: Ranking, training: Ranking, system: Finding | None) -> Findin
 
 
 def _training(wanted: TrainingWanted, training: Ranking, catalogue: Catalogue) -> Finding:
-    """Four or eight H100, H200 or B200, each computed; else the smallest system that holds it."""
+    """Many nodes for training from scratch, and for what no machine of up to eight does by its deadline; else four or
+    eight H100, H200 or B200, each computed, or the smallest machine that holds it.
+    """
     shown = tuple(_named(wanted, catalogue, NAMED))
-    feasible = any(each.numbers["fits"] for each in shown)
     small = min(training.candidates, key=lambda each: each.devices)
-    numbers = {"number": 4, "feasible": feasible, "instead": None if feasible else "cluster",
-               "device": small.device, "devices": small.devices}  # fmt: skip
+    is_scratch = wanted.tokens is not None and wanted.tokens >= CHINCHILLA * wanted.subject.params
+    numbers = {"device": small.device, "devices": small.devices, "nodes": -(-small.devices // NODE),
+               "tokens": wanted.tokens}  # fmt: skip
+    if small.devices > NODE:
+        numbers |= {"number": 5, "feasible": True, "instead": None}
+        return Finding("plan-branch", "notes", "many-nodes", numbers, because=shown)
+    if is_scratch:
+        numbers |= {"number": 5, "feasible": False, "instead": "training-node"}
+        return Finding("plan-branch", "notes", "many-nodes", numbers, because=shown)
+    feasible = any(each.numbers["fits"] for each in shown)
+    numbers |= {"number": 4, "feasible": feasible, "instead": None if feasible else "other-node"}
     return Finding("plan-branch", "notes", "training-node", numbers, because=shown)
 
 

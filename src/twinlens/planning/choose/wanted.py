@@ -60,11 +60,14 @@ class TrainingWanted:
     precisions: tuple[str, ...]
     tokens_per_s: float | None = None
     engine: str = "nemo"
+    tokens: float | None = None
+    """To train on, None where nobody said so."""
 
     def to_json(self) -> dict[str, Any]:
         return {
             "model": self.subject.name, "method": self.method, "sequences": self.sequences, "length": self.length,
             "precisions": list(self.precisions), "tokens_per_s": self.tokens_per_s, "engine": self.engine,
+            "tokens": self.tokens,
         }  # fmt: skip
 
 

@@ -36,11 +36,13 @@ ASSUMED = {
 }
 _BRANCHES = {
     "one-card": "one card",
-    "tensor-group": "a tensor group in one machine",
+    "tensor-group": "several cards in one machine",
     "one-box": "one box for inference and training",
     "training-node": "4 to 8 H100, H200 or B200",
     "two-systems": "one system to serve and one to train",
     "cluster": "a cluster",
+    "many-nodes": "many nodes",
+    "other-node": "a machine of another kind",
 }
 
 
@@ -57,6 +59,10 @@ def _branch(finding: Finding) -> str:
     of = f" for {clean(str(n['model']), 60)}" if "model" in n else ""
     text = f"{_BRANCHES[finding.subject]}{of}: "
     system = _systems(n["devices"], n["device"]) if "device" in n else ""
+    if finding.subject == "many-nodes":
+        if n["feasible"]:
+            return f"{text}no machine of up to 8 does it; {system} ({n['nodes']} nodes) is the smallest that does"
+        return f"{text}overridden, {system} does it in one machine"
     held = f", {_share(n['memory_share'])} of its memory in {n['precision']}" if "memory_share" in n else ""
     if n["feasible"]:
         if finding.subject == "training-node":
