@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -120,11 +121,14 @@ def ranked(candidates: Sequence[Candidate], reach: Reach) -> tuple[Candidate, ..
 
     A place is only given away to one that is ahead by more than the reach of a comparison.
     """
-    placed = [
-        replace(each, rank=(1 + sum(_ahead(other, each, reach) for other in candidates),
-                            len(candidates) - sum(_ahead(each, other, reach) for other in candidates)))
-        for each in candidates
-    ]  # fmt: skip
+    by_rate = sorted(candidates, key=lambda each: -each.rate.number)
+    better, worse = [0] * len(by_rate), [0] * len(by_rate)
+    for one, other in itertools.combinations(range(len(by_rate)), 2):
+        if _ahead(by_rate[one], by_rate[other], reach):
+            better[other] += 1
+            worse[one] += 1
+    placed = [replace(each, rank=(1 + better[place], len(by_rate) - worse[place]))
+              for place, each in enumerate(by_rate)]  # fmt: skip
     priced = len({each.offer.million.unit for each in candidates if each.offer.million.value is not None}) == 1
     return tuple(sorted(placed, key=lambda each: (
         each.rank[0], each.offer.million.number if priced and each.offer.million.value is not None else float("inf"),
@@ -133,8 +137,7 @@ def ranked(candidates: Sequence[Candidate], reach: Reach) -> tuple[Candidate, ..
 
 
 def _ahead(one: Candidate, other: Candidate, reach: Reach) -> bool:
-    if one.rate.number <= other.rate.number:
-        return False
+    """Whether the faster of two is ahead for certain."""
     times = reach(one, other)
     if times is None:
         return one.rate.end("low") > other.rate.end("high")
