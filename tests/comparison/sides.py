@@ -17,7 +17,8 @@ from twinlens.record.sections import Sections
 from twinlens.record.spread import Spread
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.steady.segment import VALIDITY
-from twinlens.stats.summary.group import Machine, Summary, Verdict, group, quantile_of
+from twinlens.stats.summary.group import Machine, Summary, Verdict, group
+from twinlens.stats.summary.over_repeats import quantile_of
 
 STACK = {
     "host.cpu.model": "EPYC",

@@ -16,7 +16,8 @@ from twinlens.stats.estimator.widened import reach_of, widened, widened_differen
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.paired.arrivals import OfArrivals, of_arrivals, shared_arrivals
 from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns
-from twinlens.stats.summary.group import Group, quantile_of
+from twinlens.stats.summary.group import Group
+from twinlens.stats.summary.over_repeats import quantile_of
 from twinlens.stats.summary.serving import is_served
 
 Way = Literal["slices", "arrivals", "runs", "none"]

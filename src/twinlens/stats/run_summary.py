@@ -28,8 +28,9 @@ from twinlens.stats.metrics.training import training_metrics, training_steadines
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.segment import Steadiness, SteadyRule
 from twinlens.stats.steady.slope import Trend
-from twinlens.stats.summary.group import Machine, Summary, Verdict, provisional
+from twinlens.stats.summary.group import Machine, Summary, Verdict
 from twinlens.stats.summary.machine import machine_of, model_of, precision_of
+from twinlens.stats.summary.over_repeats import provisional
 from twinlens.stats.summary.serving import is_served, nothing, served
 from twinlens.stats.summary.startup import startup
 from twinlens.stats.wall_time.metrics import goodput

@@ -21,7 +21,8 @@ from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.stats.estimator.quantile import interval_ranks, name_of, needed_for_quantile
 from twinlens.stats.serving.latency import Latency, latency
-from twinlens.stats.summary.group import Group, Summary, quantile_of
+from twinlens.stats.summary.group import Group, Summary
+from twinlens.stats.summary.over_repeats import quantile_of
 from twinlens.units import RATIO, SECONDS
 
 STRETCHES = 7

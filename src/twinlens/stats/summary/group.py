@@ -1,4 +1,4 @@
-"""Runs that differ only by their repeat, seen as one: the interval is over run means, never over pooled rows."""
+"""Runs that differ only by their repeat, seen as one point: which of them count, and what tells points apart."""
 
 from __future__ import annotations
 
@@ -13,30 +13,13 @@ from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.record.validity import Validity
 from twinlens.spec.precision import Lens
-from twinlens.stats.estimator.pooled import pooled_quantile
-from twinlens.stats.estimator.repeats import FEWEST_RUNS, Kind, cut, over_runs, weakest
-from twinlens.stats.estimator.widened import widened
-from twinlens.stats.metrics.definition import METRICS, is_of_pace
 from twinlens.stats.metrics.fidelity import Gate
-from twinlens.stats.serving.goodput import good_rate_of_runs
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.slope import Trend
 from twinlens.stats.summary.greedy import REFERENCE, greedy_agreement, width
+from twinlens.stats.summary.over_repeats import over_repeats, provisional
 from twinlens.stats.summary.point import PointVerdict, point_verdict
 from twinlens.units import RATIO
-
-# What may be below 0; all else is an amount.
-_SIGNED = ("loss_gap", "perplexity_change")
-_AT_MOST_ONE = (
-    "retention",
-    "top1_agreement",
-    "answer_agreement",
-    "draft_acceptance",
-    "prefix_hit_ratio",
-    "merged_share",
-)
-_OF_A_CEILING = ("mfu", "mfu_own_shapes", "mfu_datasheet", "hfu", "prefill_mfu", "mbu", "matvec_share")
-_OF_REQUESTS = ("slo_attainment", "failed_share", "fluid_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +320,9 @@ def _group_of(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
     complete = [run for run in runs if run.state == "finished"] or runs
     names = list(dict.fromkeys(name for run in complete for name in run.metrics))
     verdict = point_verdict(runs)
-    metrics = {name: _together(name, complete) for name in names}
+    is_open = runs[0].point.get("concurrency") is None
+    own = [run.metrics for run in complete]
+    metrics = {name: over_repeats(name, own, is_open=is_open) for name in names}
     if len(complete) > 1:  # the interval of one run is as wide as it must be already
         metrics = provisional(metrics, verdict.validity, verdict.hidden, runs[0].point)
     return Group(
@@ -349,75 +334,3 @@ def _group_of(runs: list[Summary], retaken: tuple[Summary, ...] = ()) -> Group:
         verdict=verdict,
         retaken=retaken,
     )
-
-
-def provisional(
-    metrics: dict[str, Estimate], validity: Validity, hidden: float | None, point: dict[str, Any]
-) -> dict[str, Estimate]:
-    """The metrics of a run or point, those of its pace widened by what could hide where it is provisional.
-
-    At a given rate the server decides how long a request takes, and not how many come.
-    """
-    if validity != "provisional":
-        return metrics
-    rate_is_given = point.get("rate_per_s") is not None
-    return {
-        name: cut(widened(each, hidden), None, 1.0 if _is_share(name, [each]) else None)
-        if is_of_pace(name, rate_is_given=rate_is_given)
-        else each
-        for name, each in metrics.items()
-    }
-
-
-def _together(name: str, runs: list[Summary]) -> Estimate:
-    """One metric over runs; a run that does not have it at all counts as absent and is not left out."""
-    is_open = runs[0].point.get("concurrency") is None
-    if name == "goodput_per_s" and is_open and len(runs) >= FEWEST_RUNS and (found := _goodput(runs)) is not None:
-        return found
-    unit = next(run.metrics[name].unit for run in runs if name in run.metrics)
-    estimates = [run.metrics.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
-    if len(estimates) > 1 and (q := quantile_of(name)) is not None:
-        return _of_quantiles(estimates, q)
-    least, most = None if name in _SIGNED else 0.0, 1.0 if _is_share(name, estimates) else None
-    return over_runs(estimates, kind=_kind(name), least=least, most=most)
-
-
-def quantile_of(name: str) -> float | None:
-    """0.99 of "ttft_s_p99"; None of what is no quantile."""
-    end = name.rpartition("_p")[2]
-    return int(end) / 100 if "_p" in name and end.isdigit() else None
-
-
-def _of_quantiles(estimates: list[Estimate], q: float) -> Estimate:
-    """A quantile over runs, of all their values together. Without these the mean of the runs' own, and no interval."""
-    spreads = [each.spread for each in estimates if each.spread is not None]
-    if len(spreads) == len(estimates):
-        pooled = pooled_quantile(spreads, q, unit=estimates[0].unit)
-        return replace(pooled, origin=weakest(*(each.origin for each in estimates)), runs=len(estimates))
-    found = over_runs(estimates)
-    if found.level is None:
-        return found
-    why_not = "quantiles of short runs lie too low, and what they were read from was not kept"
-    return replace(found, low=None, high=None, level=None, method="mean of the runs' quantiles", no_interval=why_not)
-
-
-def _goodput(runs: list[Summary]) -> Estimate | None:
-    """Goodput of an open loop over runs, from the share over runs; None where a run lacks it or had no good request."""
-    pairs = [(run.metrics.get("goodput_per_s"), run.metrics.get("slo_attainment")) for run in runs]
-    rates = [good.value / share.value for good, share in pairs if good and share and good.value and share.value]
-    if len(rates) < len(runs):
-        return None
-    return good_rate_of_runs(_together("slo_attainment", runs), rates)
-
-
-def _is_share(name: str, estimates: list[Estimate]) -> bool:
-    """Whether more than the whole cannot be. A ceiling that one run was above is none: its shares have no bound."""
-    if name in _OF_A_CEILING:
-        return all(estimate.value is None or estimate.value <= 1 for estimate in estimates)
-    return name in _AT_MOST_ONE or (name in METRICS and METRICS[name].group == "share")
-
-
-def _kind(name: str) -> Kind:
-    if name in _OF_REQUESTS or name.endswith("_within"):
-        return "share"
-    return "bracket" if name in ("time_to_target_s", "samples_to_target", "energy_to_target_j") else "mean"
