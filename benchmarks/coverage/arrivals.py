@@ -7,7 +7,6 @@ ends, continuous ones are joined at every step. Pairs of one policy with itself 
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import math
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.coverage.told import told
 from twinlens.stats.paired.arrivals import OfArrivals, over_stretches
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-arrivals.md"
@@ -155,16 +155,7 @@ def lines(count: int) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage.arrivals", description=__doc__)
-    parser.add_argument("--comparisons", type=int, default=500)
-    parser.add_argument("--save", action="store_true")
-    asked = parser.parse_args()
-    told = []
-    for each in lines(asked.comparisons):
-        print(each, flush=True)
-        told.append(each)
-    if asked.save:
-        PLACE.write_text("\n".join(told) + "\n", encoding="utf-8")
+    told("arrivals", __doc__, "comparisons", 500, lines, PLACE)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ The server is that of `language_model.py`: 16 places, decoded together; the trut
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.coverage.language_model import MOST_PER_S, decoded, in_turn, true_waits
+from benchmarks.coverage.told import told
 from twinlens.record.estimate import Estimate
 from twinlens.spec.slo import Slo
 from twinlens.stats.estimator.pooled import pooled_quantile
@@ -131,16 +131,7 @@ def lines(count: int) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage.served", description=__doc__)
-    parser.add_argument("--runs", type=int, default=300)
-    parser.add_argument("--save", action="store_true")
-    asked = parser.parse_args()
-    told = []
-    for each in lines(asked.runs):
-        print(each, flush=True)
-        told.append(each)
-    if asked.save:
-        PLACE.write_text("\n".join(told) + "\n", encoding="utf-8")
+    told("served", __doc__, "runs", 300, lines, PLACE)
 
 
 if __name__ == "__main__":
