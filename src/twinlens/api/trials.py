@@ -56,7 +56,7 @@ def _from_rows(run: Run, trial: Finding) -> Finding:
     known = trial.numbers
     quoted = replace(trial, numbers={**known, "quoted": True})
     study, path = str(known.get("study")), known.get("path")
-    if Path(study).name != study or not isinstance(path, str) or path.count(".") != 1:
+    if Path(study).name != study or study == ".." or not isinstance(path, str) or path.count(".") != 1:
         return quoted
     try:
         ratios, grown = by_turns_of(Change(path, known.get("from"), known.get("to")), read(place_of(run) / study))

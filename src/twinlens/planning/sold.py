@@ -9,7 +9,8 @@ import numpy as np
 from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.spec.device import Device
 
-_RACK = 72
+RACK = 72
+"""Devices of the largest thing that is sold as one."""
 HOST = {"rack": 1.4, "board": 1.8, "card": 1.25, "desktop": 1.0, "host": 1.8}
 """Watts of a whole machine over those of its devices, where nobody quotes the machine: processors, memory, network,
 fans and losses at their most. Quoted machines: 2.0 (DGX A100), 1.8 (DGX H100, H200, B200), 1.4 (GB200 NVL72)."""
@@ -27,7 +28,7 @@ def unit_word(device: Device) -> str:
     """How its smallest unit is called: "" for one that is sold alone."""
     if device.sold_in == 1:
         return ""
-    return "host" if device.form == "cloud-only" else "rack" if device.sold_in >= _RACK else "board"
+    return "host" if device.form == "cloud-only" else "rack" if device.sold_in >= RACK else "board"
 
 
 def kind_of(device: Device) -> str:

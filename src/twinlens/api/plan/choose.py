@@ -29,6 +29,7 @@ from twinlens.planning.choose.nearest import nearest
 from twinlens.planning.choose.own import Own
 from twinlens.planning.choose.wanted import DAY_H, ServingWanted, Site, TrainingWanted, Wanted
 from twinlens.planning.figure import assumed
+from twinlens.planning.sold import RACK
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import clause_of
@@ -36,8 +37,6 @@ from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
 
-RACK = 72
-"""Devices of the largest thing that is sold as one."""
 _SLOW = 0.1
 """Seconds between two tokens of somebody who reads along: 10 tokens/s."""
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from twinlens.cli.plan.options import Catalogue, Device, Devices, Json, Known, Kv, Page, Precision, Probe
+from twinlens.cli.plan.options import Catalogue, Device, Devices, Groups, Json, Known, Kv, Page, Precision, Probe
 from twinlens.cli.plan.speed import Engine, Model, Of, Tensor, Tpot, Ttft
 from twinlens.cli.plan.told import tell, words_of
 from twinlens.system.numpy_threads import load_numpy
@@ -15,7 +15,6 @@ Users = Annotated[str | None, typer.Option("--users", metavar="COUNT", help="Who
 Rate = Annotated[str | None, typer.Option("--rate", metavar="PER_S", help="Requests per second, at random.")]
 Prompt = Annotated[str | None, typer.Option("--prompt", metavar="TOKENS", help="Of a request: 1024, 2K.")]
 Answer = Annotated[str | None, typer.Option("--answer", metavar="TOKENS", help="Of a request.")]
-Groups = Annotated[str | None, typer.Option("--groups", metavar="COUNT", help="Of attention, that share experts.")]
 Peak = Annotated[str | None, typer.Option("--peak", metavar="FACTOR", help="Peak of the load over it: 1.5.")]
 Spare = Annotated[str | None, typer.Option("--spare", metavar="COPIES", help="Copies that may fail at a time.")]
 Like = Annotated[str | None, typer.Option("--like", metavar="RUN", help="Your own served runs go before datasheets.")]

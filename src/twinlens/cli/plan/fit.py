@@ -12,6 +12,7 @@ from twinlens.cli.plan.options import (
     Context,
     Device,
     Devices,
+    Groups,
     Json,
     Kv,
     Page,
@@ -34,7 +35,6 @@ Zero = Annotated[str | None, typer.Option("--zero", metavar="STAGE", help="0 to 
 Tensor = Annotated[str | None, typer.Option("--tensor", metavar="COUNT", help="Tensor parallel, in training.")]
 Pipeline = Annotated[str | None, typer.Option("--pipeline", metavar="COUNT", help="Pipeline parallel.")]
 Expert = Annotated[str | None, typer.Option("--expert", metavar="COUNT", help="Expert parallel.")]
-Groups = Annotated[str | None, typer.Option("--groups", metavar="COUNT", help="Of attention, that share experts.")]
 Runtime = Annotated[str | None, typer.Option("--runtime", metavar="NAME", help="vllm or plain.")]
 Like = Annotated[
     Path | None, typer.Option("--like", metavar="RUN", help="A run of yours: its memory by part goes first.")

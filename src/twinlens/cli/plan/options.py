@@ -44,3 +44,6 @@ def refuse_page(page: Path | None) -> None:
             "cost and roi have one)",
             code="TL231",
         )
+
+
+Groups = Annotated[str | None, typer.Option("--groups", metavar="COUNT", help="Of attention, that share experts.")]
