@@ -234,4 +234,4 @@ def test_a_real_server_of_known_capacity_is_bracketed(tmp_path: Path) -> None:
     assert not [one for one in found.tried if one.verdict == "pass" and one.value * service_s > 1]
     assert not [one for one in found.tried if one.verdict == "fail" and one.value * service_s < 1]
     assert (found.low or 0.0) * service_s < 1 < (found.high or math.inf) * service_s
-    assert found.outcome != "narrow" or (found.low, found.high) == (20.0, 40.0)
+    assert found.outcome != "narrow" or (found.high or math.inf) <= 2 * (found.low or 0.0)  # the width that was asked
