@@ -14,8 +14,8 @@ SHARED_SHARE = 0.75
 MEMORY_ERROR = 0.03
 """Share by which a sum of parts may be off, against what was measured (tests/planning/test_memory_accuracy.py)."""
 TRAINING_SHORT = 0.2
-"""Share by which a step of training may need more: of public runs at twice the microbatch that fitted, 9 of the 12 that
-are told to fit lie within it (docs/results/memory-of-plans.md). None that fitted needs less than it is told."""
+"""Share by which a step of training may need more: caution, for no public run says what did not fit, nor a measured
+peak (docs/results/memory-of-plans.md). None that fitted is told No."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Placement:
     usable: Figure
     split: Mapping[str, int] = field(default_factory=dict)
     short: float = MEMORY_ERROR
-    """Share by which such sums were found to be too small."""
+    """Share by which such sums may be too small."""
 
     @property
     def needed(self) -> Figure:

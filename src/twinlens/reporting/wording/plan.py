@@ -97,9 +97,7 @@ def fit_words(answer: Fit) -> str:
     asked = answer.asked
     if asked is None:
         return ""
-    close = (
-        f", but close (such sums are up to {100 * asked.short:.0f} % short)" if asked.is_close and asked.fits else ""
-    )
+    close = f", but close ({plan_capacity.short_words(asked.short)})" if asked.is_close and asked.fits else ""
     return f"{FITS[asked.fits]}{close}: {subject_words(answer.plan)}, on {placed_words(asked)}."
 
 

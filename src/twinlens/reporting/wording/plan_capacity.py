@@ -176,12 +176,22 @@ def _memory(finding: Finding) -> str:
         (short,) = numbers(finding, "short")
         return (
             f"close: each device needs {amount(float(needed), 'bytes')} of {amount(float(room), 'bytes')} "
-            f"(ZeRO {zero}), and such sums are up to {100 * short:.0f} % short"
+            f"(ZeRO {zero}), and {short_words(float(short))}"
         )
     return (
         f"each device needs {amount(float(needed), 'bytes')} and can use {amount(float(room), 'bytes')} "
         f"(ZeRO {zero}); the times are those of devices with enough: see plan fit"
     )
+
+
+def short_words(short: float) -> str:
+    """By how much a sum of parts may be too small: measured in serving, caution in training."""
+    from twinlens.planning.fit.placement import MEMORY_ERROR
+
+    share = f"{100 * short:.0f} %"
+    if short > MEMORY_ERROR:
+        return f"within {share}, which is caution: no public run shows what does not fit"
+    return f"such sums are up to {share} short"
 
 
 def _too_late(finding: Finding) -> str:
