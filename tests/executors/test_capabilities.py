@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from material import inference, spec_of, training
+from material import fixed, inference, spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, executor_names, launches
@@ -37,6 +37,34 @@ def test_what_an_executor_cannot_do_is_refused_in_one_sentence(data: dict[str, A
         refuse_unsupported(spec_of(data))
     assert refused.value.code == code
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "why"),
+    [
+        ("onnxruntime-served", {}, "batches statically on a processor"),
+        ("llama-cpp", {}, "answers one request at a time"),
+        ("transformers-serve", {"continuous_batching": False}, "with continuous_batching off"),
+        ("transformers-serve", {}, ""),
+        ("openvino-served", {}, ""),
+        ("openai-http", {}, ""),
+    ],
+)
+def test_continuous_admission_is_refused_where_no_request_joins_those_that_run(
+    kind: str, options: dict[str, Any], why: str
+) -> None:
+    arrivals = {"arrival": {"kind": "poisson"}, "input_tokens": fixed(8)}
+    for admission, held in (("continuous", {"in_flight": 4}), ("static", {"batch": 4})):
+        point = {"rate_per_s": 4.0, "admission": admission, "precision": "fp32"} | held
+        spec = spec_of(inference(kind, options=options, point=point, **arrivals))
+        if admission == "static" or not why:
+            refuse_unsupported(spec)
+            continue
+        with pytest.raises(
+            BadInput, match=f'admission is "continuous", and {kind} .*{why}.*; take "static"'
+        ) as refused:
+            refuse_unsupported(spec)
+        assert refused.value.code == "TL202"
 
 
 def test_where_work_is_done_is_said_of_every_executor_of_ours() -> None:

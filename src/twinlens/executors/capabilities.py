@@ -107,6 +107,8 @@ class Capabilities:
     that back (`KeepsCheckpoints`); `restarts_ranks`: it goes on from a save when a rank is lost.
     `unasked`: settings that it changes from how the stack's makers ship it although no spec asks for them; a run with
     any is not called stock. A run whose `settings` are as shipped has none.
+    `nobody_joins`: why a request that is let out waits until others have ended, which continuous admission promises not
+    to be so; "" where it joins them, or where that is the server's to say.
     `takes_any_type`: it runs language models of types that theory does not know.
     `known_precisions`: of a server whose model folder decides: those it is known to make, or to load.
     `packages`: it is installed here where one of these distributions is; empty: it needs none of its own. `beside`: the
@@ -134,6 +136,7 @@ class Capabilities:
     saves_weights: bool = False
     saves_state: bool = False
     restarts_ranks: bool = False
+    nobody_joins: str = ""
     takes_any_type: bool = False
     unasked: tuple[str, ...] = ()
     known_precisions: tuple[str, ...] = ()

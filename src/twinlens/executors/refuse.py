@@ -12,6 +12,7 @@ from twinlens.spec.study import ExecutorSpec, RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 
 _SETTINGS = ("device", "threads")
+_ALONE = "answers one request at a time with continuous_batching off"
 
 
 def refuse_unsupported(spec: RunSpec) -> None:
@@ -35,6 +36,7 @@ def refuse_unsupported(spec: RunSpec) -> None:
     if isinstance(spec.workload, TrainingWorkload) and spec.workload.save and not can.saves_weights:
         raise BadInput(f"workload.save is set, and {kind} cannot save weights; leave it out", code="TL202")
     _refuse_arrivals(spec, can)
+    _refuse_admission(spec, can)
     _refuse_task(spec, can)
     _refuse_family(spec, can)
 
@@ -83,6 +85,17 @@ def _refuse_arrivals(spec: RunSpec, can: Capabilities) -> None:
         'take another executor, such as a server (executor.kind = "openai-http")',
         code="TL202",
     )
+
+
+def _refuse_admission(spec: RunSpec, can: Capabilities) -> None:
+    """Continuous admission before an engine that lets nobody in between would be told as what never ran."""
+    alone = "" if spec.executor.options.get("continuous_batching", True) else _ALONE
+    if spec.point.admission == "continuous" and (why := can.nobody_joins or alone):
+        raise BadInput(
+            f'point.admission is "continuous", and {spec.executor.kind} {why}; take "static" or "dynamic" (--at '
+            "admission=static,dynamic), or an executor whose requests join: openvino-served, transformers-serve, vllm",
+            code="TL202",
+        )
 
 
 def _refuse_task(spec: RunSpec, can: Capabilities) -> None:

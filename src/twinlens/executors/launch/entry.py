@@ -32,5 +32,6 @@ def launched(recipe: Recipe) -> Executor:
         install=recipe.install,
         tried=recipe.tried,
         unasked=recipe.unasked,
+        nobody_joins=recipe.nobody_joins,
     )
     return Executor(can, server=make, launcher=make, words=recipe.words)

@@ -89,7 +89,7 @@ class Recipe:
     `also`: further packages whose versions are recorded. `words`: what its servers call their settings and metrics.
     `unasked`: flags of its command that change how it is shipped, whatever the spec says. `switches`: optimisations
     that a spec may set, each checked against what ran. `loaded`: the pattern of the log line that says in how many
-    seconds the weights were loaded. `tasks`: the kinds of
+    seconds the weights were loaded. `nobody_joins`: as of `Capabilities`. `tasks`: the kinds of
     `workload.task` that it serves. `quantised_here`: it loads what llm-compressor writes. `gpu_flags`: flags whose
     numbers, multiplied, are the GPUs that one server takes. `built_for`: the device
     of a package that has only one. `online`: precisions that it makes of a wide folder, with its word for each.
@@ -114,6 +114,7 @@ class Recipe:
     also: tuple[str, ...] = ()
     words: ServerWords | None = None
     unasked: tuple[str, ...] = ()
+    nobody_joins: str = ""
     switches: tuple[Switch, ...] = ()
     loaded: str = ""
     tasks: tuple[str, ...] = ("generate",)

@@ -81,6 +81,7 @@ SERVED = Executor(
         precisions=_OF_TEXT,
         arrivals=ALL_ARRIVALS,
         options={"most_together": _MOST},
+        nobody_joins="batches statically on a processor: a batch ends before the next one begins",
     ),
     server=_served,
     preload=_preload,

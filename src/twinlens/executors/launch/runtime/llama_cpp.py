@@ -89,6 +89,7 @@ RECIPE = Recipe(
     facts=_facts,
     start_timeout_s=300.0,
     needs_gguf=True,
+    nobody_joins="answers one request at a time",
     unasked=("--interrupt_requests false",),
     switches=SWITCHES,
 )
