@@ -73,12 +73,12 @@ def test_a_loop_round_linear_layers_has_a_roofline_and_a_verdict(tmp_path: Path)
     model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Linear(1024, 512))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     data = [torch.randn(64, 512)] * 40
-    with tl.watch(model, optimizer, out=tmp_path, steady_s=0.0, ceilings=True) as run:
+    with tl.watch(model, optimizer, out=tmp_path / "runs", steady_s=0.0, ceilings=True) as run:
         for batch in run.data(data):
             model(batch).square().mean().backward()
             optimizer.step()
             optimizer.zero_grad()
-    (kept,) = tl.read(tmp_path)
+    (kept,) = tl.read(tmp_path / "runs")
     work = kept.facts.work
     forward = 2 * 64 * 512 * 1024 * 2
     assert work["step_flop"].value == forward * 3 - forward // 2, "the input needs no gradient"
@@ -86,7 +86,11 @@ def test_a_loop_round_linear_layers_has_a_roofline_and_a_verdict(tmp_path: Path)
     metrics = tl.summary(kept).metrics
     assert metrics["training_samples_per_s"].unit == "samples/s"
     assert not [name for name in metrics if "images" in name], "it is not known that they are images"
-    assert "samples/s" in tl.show(kept)
+    page = tl.report([kept], to=tmp_path / "report.html").read_text(encoding="utf-8")
+    (compared,) = tl.compare(kept, kept)
+    for told in (tl.show(kept), tl.show(kept, whole=True), str(compared), page, str(tl.diagnose(kept))):
+        assert "images" not in told, "on no screen and no page"
+    assert [each for each in (tl.show(kept), page) if "samples/s" not in each] == []
     weights = 4 * sum(each.numel() for each in model.parameters())
     assert work["step_bytes"].value == pytest.approx(weights * (2 + 1 + 1 + 2), rel=0.01)
     (found,) = tl.diagnose(kept)
