@@ -1,8 +1,9 @@
 """Gains of a narrower precision: latency or only memory, and by how much, from the roofline of this run.
 
-The least time of each phase is taken out of its measured time and that of the narrower precision put in: what is not
-arithmetic and not bytes stays as it is. Where the same study measured that precision, its own ceilings are taken, and
-its measured ratio stands beside the prediction.
+The least time of each phase is taken out of its measured time and that of the narrower precision put in. The band has
+two sides: what is not arithmetic and not bytes stays as it is, or it shrinks as the least time does, because kernels
+keep their share of a ceiling. Where the same study measured that precision, its own ceilings are taken, and its measured
+ratio stands beside the prediction. How many measured gains lie in their band: docs/results/quantising.md.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from twinlens.units import RATIO
 
 HELPS = 1.05
 """A gain below it is not worth a change of format."""
+CASTS = 1.25
+"""How many times less than predicted a narrower format may give training, which casts operands for every product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +91,7 @@ def _judged(seen: Evidence, regime: Precision, sibling: Sibling | None) -> Findi
 
 def _predicted(value: float, low: float, high: float, count: int) -> Estimate:
     method = "measured time, least time by the roofline replaced by that of the other precision"
-    if high - low < 1e-9:
-        return Estimate(value, RATIO, method, "modelled", n=count, no_interval="one ceiling on either side")
-    ends = "; bounds: bytes at the rate of its mat-vec kernels and of a plain read, arithmetic as fast and faster"
+    ends = "; bounds: the rest stays, and the rest shrinks as the least time does, at either ceiling"
     return Estimate(value, RATIO, method + ends, "modelled", low, high, n=count)
 
 
@@ -106,8 +107,9 @@ def _times(seen: Evidence, regime: Precision, sibling: Sibling | None) -> list[f
         ]
     else:
         return None
-    known = [each for each in ways if each is not None]
-    return known if len(known) == len(ways) else None
+    known = [each for way in ways for each in way]
+    slower = [known[0] * CASTS] if known and seen.kind == "training" else []
+    return [*known, *slower] if all(ways) else None
 
 
 def _comparable(seen: Evidence, other: Evidence) -> list[bool]:
@@ -145,10 +147,19 @@ def _floors_in(seen: Evidence, regime: Precision, roofs: Roofs, plain: bool, fas
     return {"prefill": prefill, "decode": step * steps.get("decode", 0.0)}
 
 
-def _swapped(seen: Evidence, before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
-    """The time with the least time of each part replaced; None where no part has one."""
+def _swapped(seen: Evidence, before: Mapping[str, float], after: Mapping[str, float]) -> tuple[float, ...]:
+    return times_in(seen.partition.seconds, {each.part: _spent(seen, each) for each in seen.phases}, before, after)
+
+
+def times_in(
+    whole_s: float, spent_s: Mapping[str, float], before: Mapping[str, float], after: Mapping[str, float]
+) -> tuple[float, ...]:
+    """`whole_s` with the least seconds of each part replaced: where the rest of the part stays, and where all of it
+    (`spent_s`) shrinks as the least does. None at all where no part has a least time in both."""
     shared = [part for part in before if part in after]
-    return seen.partition.seconds + sum(after[part] - before[part] for part in shared) if shared else None
+    stays = sum(after[part] - before[part] for part in shared)
+    shrinks = sum(spent_s[part] * (after[part] / before[part] - 1) for part in shared)
+    return (whole_s + stays, whole_s + shrinks) if shared else ()
 
 
 def _spent(seen: Evidence, phase: Phase) -> float:
