@@ -1,9 +1,9 @@
 """Gains of a narrower precision: latency or only memory, and by how much, from the roofline of this run.
 
 The least time of each phase is taken out of its measured time and that of the narrower precision put in. The band has
-two sides: what is not arithmetic and not bytes stays as it is, or it shrinks as the least time does, because kernels
-keep their share of a ceiling. Where the same study measured that precision, its own ceilings are taken, and its measured
-ratio stands beside the prediction. How many measured gains lie in their band: docs/results/quantising.md.
+two sides: what is not arithmetic and not bytes stays as it is, or shrinks as the least time does, where kernels keep
+their share of a ceiling (docs/results/quantising.md says how many gains lie between). Where the same study measured
+that precision, its own ceilings are taken, and its measured ratio stands beside the prediction.
 """
 
 from __future__ import annotations
