@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 from decimal import Decimal
 from pathlib import Path
 
@@ -53,6 +54,43 @@ def test_every_link_and_every_price_is_of_what_is_there() -> None:
 def test_the_beginning_of_a_name_is_answered_with_those_that_begin_so() -> None:
     with pytest.raises(BadInput, match="did you mean h100-sxm-80gb or h100-pcie-80gb or h100-nvl-94gb"):
         shipped().device("H100")
+
+
+@pytest.mark.parametrize(("word", "near"), [
+    ("RTX 5080", "rtx-5090"), ("H800", "h100-sxm-80gb"), ("A800", "a100-sxm-80gb"), ("M5 Max", "m4-max"),
+    ("RTX 4090 Laptop", "the desktop card of that number"), ("R9700", "no Radeon card"), ("MI450", "mi355x"),
+    ("MI455X", "mi355x"), ("VR200", "gb300"),
+])  # fmt: skip
+def test_of_a_device_without_a_source_the_nearest_is_named_and_how_to_plan_with_ones_own(word: str, near: str) -> None:
+    """H800 was answered with "did you mean 'h200'", which it is not, and R9700 with the first twelve of 84 names."""
+    told = (
+        f"nothing with a source was read of it, and nearest to it is {near}; plan with its datasheet in a devices.toml"
+    )
+    for asked in (lambda: tl.plan.fit("8B", device=word), lambda: shipped().device(word.lower())):
+        with pytest.raises(BadInput, match=re.escape(told)):
+            asked()
+    assert " " in near or shipped().device(near)
+
+
+def test_a_device_of_ones_own_is_planned_from_end_to_end(tmp_path: Path) -> None:
+    """By memory, bandwidth and rates of a datasheet, and a quote of 1 to 2 USD/h."""
+    quote = PRICE.replace('"l4"', '"my-card"').replace('"purchase"', '"on-demand-hour"')
+    own = folder_of(tmp_path, devices=MINE, prices=quote)
+    served = {"device": "my-card", "devices": 2, "catalogue": own}
+    fit = tl.plan.fit("70B", users=4, context="4K", precision="awq-int4-g128", **served)
+    assert fit.fits is True
+    # 90 % of 64 GB
+    assert fit.answer.asked.usable.value == 0.9 * 64e9
+    told = tl.plan.capacity("8B", users=8, prompt="1K", answer=256, **served).answer
+    assert told.figure("tpot").number > 2 * 8.03e9 / (2 * 2e12), "no faster than two cards read the weights"
+    found = tl.plan.choose(
+        "8B", users=8, context="4K", training=30, train="lora", among_devices="my-card,L4", catalogue=own
+    )
+    mine = found.answer.inference.of("my-card")
+    assert mine.offer.million.value is not None
+    assert found.answer.training.of("my-card") is not None
+    cost = tl.plan.cost(model="8B", users=1000, input_tokens=1024, output_tokens=256, **served)
+    assert cost.answer.machine.hardware().number == pytest.approx(2 * 1.5)
 
 
 def test_what_stands_there_from_memory_is_named_and_a_plan_says_so() -> None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput, nearest
-from twinlens.spec.device import Device, device_from, list_devices, load_device
+from twinlens.spec.device import Device, device_from, list_devices, load_device, no_device
 from twinlens.spec.link import Link
 from twinlens.spec.plausible import implausible
 from twinlens.spec.price import Price
@@ -43,7 +43,9 @@ class Catalogue:
         if found is None:
             names = [each.name for each in self.devices]
             begun = [each for each in names if name and each.startswith(name.lower())]
-            guess = f"did you mean {' or '.join(begun[:4])}?" if begun else nearest(name.lower(), names)
+            if not begun:
+                raise no_device(name, names)
+            guess = f"did you mean {' or '.join(begun[:4])}?"
             raise BadInput(f"no device {name[:60]!r} in the catalogue; {guess}", code="TL204")
         return found
 

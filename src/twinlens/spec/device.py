@@ -5,6 +5,7 @@ A datasheet figure is a quoted ceiling. A measured one replaces it wherever ther
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import resources
 from typing import Annotated, Any, Literal
@@ -131,7 +132,28 @@ def load_device(name: str) -> Device:
     for device in _devices():
         if device.name == name:
             return device
-    raise BadInput(f"no device {name!r} in the catalogue; {nearest(name, list_devices())}", code="TL204")
+    raise no_device(name, list_devices())
+
+
+_NEAR = {
+    "laptop": "the desktop card of that number", "5080": "rtx-5090", "5070": "rtx-5090", "5060": "rtx-5090",
+    "h800": "h100-sxm-80gb", "a800": "a100-sxm-80gb", "r9700": "no Radeon card", "m5": "m4-max",
+    "mi450": "mi355x", "mi455": "mi355x", "vr200": "gb300",
+}  # fmt: skip
+"""Parts of names of devices that nothing with a source was read of, and what is nearest to each in the catalogue."""
+
+
+def no_device(word: str, names: Iterable[str]) -> BadInput:
+    """The error (TL204) of a device that is not among `names`: what is near it, and how to plan with its datasheet."""
+    letters = "".join(each for each in word.lower() if each.isalnum())
+    near = next((near for part, near in _NEAR.items() if part in letters), None)
+    if near is None:
+        return BadInput(f"no device {word[:60]!r} in the catalogue; {nearest(word.lower(), names)}", code="TL204")
+    return BadInput(
+        f"no device {word[:60]!r} in the catalogue: nothing with a source was read of it, and nearest to it is {near}; "
+        "plan with its datasheet in a devices.toml of yours, --catalogue FOLDER",
+        code="TL204",
+    )
 
 
 def find_device(reported_name: str) -> Device | None:

@@ -18,7 +18,7 @@ from twinlens.planning.prediction.stored import held_format, kept_cache
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
-from twinlens.spec.device import Device
+from twinlens.spec.device import Device, no_device
 from twinlens.spec.model.config import knows, shape_from_config
 from twinlens.spec.model.header.gguf import read_gguf
 from twinlens.spec.model.header.safetensors import read_safetensors
@@ -89,7 +89,7 @@ def device_of(word: str, catalogue: Catalogue) -> tuple[Device, Notes]:
         device = catalogue.device(same)
         return device, (assumed("device", device.name, said=word), *unverified(device))
     if word.lower() not in names:
-        raise BadInput(f"no device {short(word)!r} here; {nearest(plain, [*names, *DEVICES])}", code="TL204")
+        raise no_device(word, [*names, *DEVICES])
     device = catalogue.device(word.lower())
     return device, unverified(device)
 
