@@ -6,6 +6,7 @@ from importlib.util import find_spec
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities
+from twinlens.executors.in_process.weights import refuse_unread
 from twinlens.executors.options import refuse_wrong_options
 from twinlens.executors.registry import capabilities, refuse_unknown_executor
 from twinlens.spec.study import ExecutorSpec, RunSpec
@@ -39,6 +40,8 @@ def refuse_unsupported(spec: RunSpec) -> None:
     _refuse_admission(spec, can)
     _refuse_task(spec, can)
     _refuse_family(spec, can)
+    if can.is_sized_by_theory:  # it makes weights of 16 or 32 bits of those that the folder holds
+        refuse_unread(spec.model)
 
 
 def _refuse_settings(asked: ExecutorSpec, can: Capabilities) -> None:

@@ -9,7 +9,7 @@ from twinlens.executors.in_process.engine import Evidence
 from twinlens.executors.in_process.export import Export
 from twinlens.executors.in_process.precision_check import over_phases, precision_checks
 from twinlens.executors.in_process.torch_work import Linear, TorchWork
-from twinlens.executors.in_process.weights import weights_hash
+from twinlens.executors.in_process.weights import finding_on_weights, weights_hash
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
@@ -46,8 +46,8 @@ def facts_of(
     if evidence.left:
         seen = {check.tensor_class: check.observed or "" for check in checks if check.tensor_class in evidence.left}
         findings.append(Finding("as-shipped", "notes", "", seen))
-    if ref.folder is None:
-        findings.append(Finding("random-weights", "notes", ref.name))
+    if (of_weights := finding_on_weights(ref)) is not None:
+        findings.append(of_weights)
     fields = _of_any_engine(spec, ref) | _precision(checks) | dict(evidence.facts)
     return Facts(
         ExecutorRecord(fields),

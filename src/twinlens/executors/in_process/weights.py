@@ -1,12 +1,23 @@
-"""The identity of a model's weights, without reading them into a framework."""
+"""The identity and the stored format of a model's weights, without reading them into a framework."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from twinlens.errors import BadInput
+from twinlens.executors.launch.model_folder import with_modelopt
+from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model
+from twinlens.spec.model.header.safetensors import types_and_shapes
+from twinlens.spec.model.quantised import scale_blocks, stored_precision
+
+SCALE = "_scale_inv"
+"""Behind the name of a matrix in fp8, the name of the scales that its blocks are multiplied by."""
+_SCALES = ("F32", "BF16", "F16", "F8_E8M0")
 
 
 def weights_hash(ref: Model, seed: int, drawn: str = "") -> str:
@@ -25,6 +36,58 @@ def weights_hash(ref: Model, seed: int, drawn: str = "") -> str:
     return digest.hexdigest()[:16]
 
 
+def finding_on_weights(ref: Model) -> Finding | None:
+    """Weights that are not those that somebody trained, or not in the format that they were released in."""
+    if ref.folder is None:
+        return Finding("random-weights", "notes", ref.name)
+    if not ref.config.get("quantization_config"):
+        return None
+    return Finding("weights-expanded", "notes", ref.name, {"stored": _stored(ref.config)})
+
+
+def refuse_unread(ref: Model) -> None:
+    """Raises BadInput: TL202 for a quantised folder whose weights no engine here can be given in 16 or 32 bits, TL201
+    where one in fp8 has not a scale for each block of each matrix."""
+    config = ref.config if ref.folder is None else with_modelopt(ref.folder, ref.config)
+    if ref.folder is None or not config.get("quantization_config") or is_mxfp4(ref):
+        return
+    if (block := scale_blocks(ref.config)) is None:
+        raise BadInput(
+            f"the weights of {ref.name} are quantised to {_stored(config)}, which servers alone load; serve them "
+            '(executor.kind = "vllm"), or name the folder that they were made from',
+            code="TL202",
+        )
+    found = types_and_shapes(sorted(Path(ref.folder).glob("*.safetensors")))
+    for name, (kind, shape) in found.items():
+        if not kind.startswith("F8") or name.endswith(SCALE):
+            continue
+        has, sizes = found.get(name + SCALE, ("", []))
+        wanted = [*shape[:-2], *(-(-size // each) for size, each in zip(shape[-2:], block, strict=False))]
+        if has not in _SCALES or sizes != wanted or len(shape) < 2:
+            raise BadInput(
+                f"{name} of {ref.name} is fp8 and needs {_times(wanted)} scales, one for each {_times(block)} weights, "
+                f"and {name}{SCALE} has {_times(sizes) if has in _SCALES else 'none'}",
+                code="TL201",
+            )
+
+
+def is_mxfp4(ref: Model) -> bool:
+    """Whether its experts are in MXFP4 as GPT-OSS is released, which transformers expands."""
+    quantised = ref.config.get("quantization_config")
+    return isinstance(quantised, dict) and quantised.get("quant_method") == "mxfp4"
+
+
+def _stored(config: Mapping[str, Any]) -> str:
+    block = scale_blocks(config)
+    name = stored_precision(config) or "a format without a name"
+    return f"{name} with a scale for each {_times(block)} weights" if block else name
+
+
+def _times(sizes: Sequence[int]) -> str:
+    return " × ".join(map(str, sizes)) or "1"
+
+
 def plain_config(ref: Model) -> dict[str, object]:
-    """The config without our own notes and without names of code."""
-    return {key: value for key, value in ref.config.items() if not key.startswith("_") and key != "auto_map"}
+    """The config without our own notes, names of code and the format that a folder's weights are stored in."""
+    left = ("auto_map", "quantization_config")
+    return {key: value for key, value in ref.config.items() if not key.startswith("_") and key not in left}

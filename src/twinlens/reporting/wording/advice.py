@@ -111,6 +111,7 @@ ADVICE = {
     "on-cpu": 'Do what the sentence says, or set executor.device = "cpu" to choose it.',
     "shape-unknown": "Add a reader of its type to spec/model/reader where shares of ceilings matter.",
     "random-weights": "Give a folder with trained weights as workload.model where quality matters.",
+    "weights-expanded": 'Serve the folder (executor.kind = "vllm") to measure the format that it was released in.',
     "random-weights-served": "Give a folder with trained weights as workload.model where answers matter.",
     "one-process-differs": "Take another executor.options.parallel, or another version of torch.",
     "one-process-not-compared": "Set executor.options.compared_steps to 3.",

@@ -164,6 +164,10 @@ SENTENCES = {
     "passes-without-gradient": _without_gradient,
     "on-cpu": lambda finding: f"This run is on the CPU: {number(finding, 'reason')}.",
     "random-weights": _random_weights,
+    "weights-expanded": lambda finding: (
+        f"The weights of {finding.subject} are stored in {number(finding, 'stored')}; they were expanded to 16 or 32 "
+        "bits before the run made its own precision of them, so its speed is not that of the released format."
+    ),
     "random-weights-served": lambda finding: (
         "The weights are random: speed is that of trained weights of this shape, but answers mean nothing and loop, "
         "so speculation looks better than it is."

@@ -73,6 +73,18 @@ def _int4(kept: Mapping[str, Any]) -> str:
     return "int4-g32" if size == 32 else f"{'gptq' if kept.get('quant_method') == 'gptq' else 'awq'}-int4-g128"
 
 
+def scale_blocks(config: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Rows and columns of the weights that share one scale, in a folder of fp8 with `weight_scale_inv` beside each
+    matrix, as DeepSeek-V3 and Qwen3-FP8 are released; None for any other."""
+    kept = config.get("quantization_config")
+    if not isinstance(kept, Mapping) or kept.get("quant_method") != "fp8" or kept.get("expert_dtype", "fp8") != "fp8":
+        return None
+    size = kept.get("weight_block_size")
+    if not isinstance(size, list) or len(size) != 2 or any(type(each) is not int or each < 1 for each in size):
+        return None
+    return size[0], size[1]
+
+
 def narrows_activations(config: Mapping[str, Any]) -> bool:
     """Whether a quantised folder's config has a format for activations too."""
     quantisation = config.get("quantization_config")

@@ -120,7 +120,8 @@ def _from_file(path: Path, model: str, *, weights: bool) -> ModelRef:
     config = read_config(path, model)
     # Its code is never run; a known type needs none, and an unknown one is refused by its name.
     shape = shape_from_config(config)
-    kept = {key: value for key, value in config.items() if key not in ("auto_map", "_source")}
+    left = ("auto_map", "_source") if weights else ("auto_map", "_source", "quantization_config")  # made in 16 bits
+    kept = {key: value for key, value in config.items() if key not in left}
     source = str(config.get("_source", f"local file {path.name}"))
     folder = str(path.parent) if weights else None
     return ModelRef(

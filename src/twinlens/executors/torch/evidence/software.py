@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from twinlens.executors.in_process.weights import finding_on_weights
 from twinlens.executors.torch.device import why_no_gpu
 from twinlens.executors.torch.evidence.device_facts import device_facts
 from twinlens.executors.torch.evidence.facts import Kernel, framework_facts, longest
@@ -79,8 +80,8 @@ def findings_on(spec: RunSpec, ref: Model, regime: Precision, device: torch.devi
     """Findings that a reader must see beside the numbers."""
     reason = why_no_gpu() if spec.device.kind == "auto" else None
     findings = [Finding("on-cpu", "notes", "", {"reason": reason})] if reason else []
-    if ref.folder is None:
-        findings.append(Finding("random-weights", "notes", ref.name))
+    if (of_weights := finding_on_weights(ref)) is not None:
+        findings.append(of_weights)
     if ref.shape is None:
         numbers = {"type": str(ref.config.get("model_type")), "parameters": parameter_count(ref)}
         findings.append(Finding("shape-unknown", "notes", ref.name, numbers))

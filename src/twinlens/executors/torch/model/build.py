@@ -12,10 +12,11 @@ import torch
 from torch import nn
 
 from twinlens.errors import BadInput
-from twinlens.executors.in_process.weights import plain_config, weights_hash
+from twinlens.executors.in_process.weights import SCALE, is_mxfp4, plain_config, refuse_unread, weights_hash
 from twinlens.executors.torch.device import choose_device
 from twinlens.executors.torch.model.draw import DrawnInFp32
 from twinlens.spec.model.any_model import Model, is_text
+from twinlens.spec.model.quantised import scale_blocks
 from twinlens.spec.model.shape import DecoderShape, ResnetShape
 from twinlens.system.processors import usable_cores
 
@@ -50,7 +51,7 @@ def build_model(
     _refuse_what_only_theory_reads(ref)
     vision = not is_text(ref)
     auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
-    asked = {} if isinstance(ref.shape, ResnetShape) else {"attn_implementation": attention}
+    asked: dict[str, Any] = {} if isinstance(ref.shape, ResnetShape) else {"attn_implementation": attention}
     torch.manual_seed(seed)
     if ref.folder is None:
         try:
@@ -60,15 +61,12 @@ def build_model(
         except (ValueError, TypeError, AttributeError, KeyError, StrictDataclassError) as wrong:
             raise _without_this_attention(ref, attention, wrong) from None
         return model.to(device)
+    refuse_unread(ref)
+    asked |= {"dtype": dtype, "local_files_only": True, "use_safetensors": True, "trust_remote_code": False}
+    if is_mxfp4(ref):
+        asked["quantization_config"] = transformers.Mxfp4Config(dequantize=True)
     try:
-        model = auto.from_pretrained(
-            ref.folder,
-            dtype=dtype,
-            local_files_only=True,
-            use_safetensors=True,
-            trust_remote_code=False,
-            **asked,
-        )
+        model = _expanded(ref, auto, asked) if scale_blocks(ref.config) else auto.from_pretrained(ref.folder, **asked)
     except (OSError, ValueError, SafetensorError, StrictDataclassError) as error:
         if "attention implementation" in str(error):
             raise _without_this_attention(ref, attention, error) from None
@@ -78,6 +76,33 @@ def build_model(
             code="TL201",
         ) from None
     return model.to(device)
+
+
+def _expanded(ref: Model, auto: Any, asked: dict[str, Any]) -> nn.Module:
+    """The model of a folder in fp8 with scales for blocks, in 16 or 32 bits. transformers' own expansion takes the size
+    of a block from the number of scales, which is another one where the last block of a matrix is cut."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(ref.folder, local_files_only=True, trust_remote_code=False)
+    del config.quantization_config
+    with torch.device("meta"):
+        kind = type(auto.from_config(config, trust_remote_code=False))
+    weights = weights_in_blocks(Path(str(ref.folder)), scale_blocks(ref.config) or (1, 1), asked["dtype"])
+    model: nn.Module = kind.from_pretrained(None, config=config, state_dict=weights, **asked)
+    return model
+
+
+def weights_in_blocks(folder: Path, block: tuple[int, int], dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """All tensors of a folder; those that have scales are multiplied by them in fp32, and are in `dtype` then."""
+    from safetensors.torch import load_file
+
+    found = {name: each for file in sorted(folder.glob("*.safetensors")) for name, each in load_file(file).items()}
+    for name in [name for name in found if name.endswith(SCALE)]:
+        scales, of = found.pop(name).float(), name.removesuffix(SCALE)
+        for dim, size in zip((-2, -1), block, strict=True):
+            scales = scales.repeat_interleave(size, dim).narrow(dim, 0, found[of].shape[dim])
+        found[of] = found[of].float().mul_(scales).to(dtype)
+    return found
 
 
 def _loaded_config(ref: Model) -> Any:

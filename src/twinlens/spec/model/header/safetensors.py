@@ -55,6 +55,16 @@ def format_of_tensor(files: Iterable[Path], name: str) -> str | None:
     return None
 
 
+def types_and_shapes(files: Iterable[Path]) -> dict[str, tuple[str, list[int]]]:
+    """The type, as "F8_E4M3", and the shape of each tensor by its name. Raises as `read_safetensors`."""
+    return {
+        name: _entry(path, name, entry)[:2]
+        for path in files
+        for name, entry in _header(path)[0].items()
+        if name != "__metadata__"
+    }
+
+
 def _tensors(path: Path) -> list[tuple[str, int]]:
     """Type and elements of each tensor of one file."""
     header, length, whole = _header(path)
