@@ -14,5 +14,3 @@ Tpot = Annotated[str | None, typer.Option("--tpot", metavar="TIME", help="Target
 Tensor = Annotated[str | None, typer.Option("--tensor", metavar="COUNT", help="Devices that share each layer.")]
 Engine = Annotated[str | None, typer.Option("--engine", metavar="NAME", help="vllm, sglang, trtllm, fsdp, megatron …")]
 Of = Annotated[str | None, typer.Option("--of", metavar="WHAT", help="What keeps a target: p99 or mean.")]
-InputTokens = Annotated[str | None, typer.Option("--input-tokens", "--prompt", metavar="COUNT", help="Of a request.")]
-OutputTokens = Annotated[str | None, typer.Option("--output-tokens", "--answer", metavar="COUNT", help="Of a request.")]
