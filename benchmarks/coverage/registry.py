@@ -86,8 +86,9 @@ KINDS = (
     Kind(
         "no interval of confidence: a range, a bracket, or the ends of what was assumed or quoted, and said as that",
         (
-            "stats/estimator/repeats.py:_range", "stats/metrics/energy.py:_spent", "stats/metrics/energy.py:_to_target",
-            "stats/metrics/quality.py:_to_target", "diagnosis/counter.py:_matrix", "diagnosis/quantise.py:_predicted",
+            "stats/estimator/repeats.py:_range", "stats/metrics/energy.py:_spent", "stats/metrics/energy.py:_in_turns",
+            "stats/metrics/energy.py:_to_target", "stats/metrics/quality.py:_to_target",
+            "diagnosis/counter.py:_matrix", "diagnosis/quantise.py:_predicted",
             "api/plan/asked_cost.py:_rate", "executors/torch/parallel/over_ranks.py:_summed",
             "planning/cost/cent.py:cents", "planning/cost/price.py:figure", "planning/checkpoint.py:input",
             "planning/check/exposure.py:_of", "planning/method/way.py:_cost", "planning/method/way.py:_longer",

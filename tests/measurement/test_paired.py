@@ -6,12 +6,14 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
+import pyarrow as pa
 import pytest
 
 from material import inference, run_json, study_of, training
@@ -23,8 +25,10 @@ from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.study import measure_study, unfinished_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
+from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.record.store import find_runs, read_run
 from twinlens.spec.model.reference import load_model
+from twinlens.stats.run_summary import summarise
 
 REAL = {"pace": 1, "step_s": 0.02, "a_s": 0.01, "b_s": 0.0, "c_s": 0.005}
 SLICES = {"isolate": True, "pairing": "slices", "slice_s": 0.06, "duration_s": 0.4, "min_rows": 3, "ceilings": False}
@@ -117,11 +121,35 @@ def test_samples_are_taken_in_own_turns_only(runs: tuple[Run, ...]) -> None:
         assert np.mean(inside) < 0.2
 
 
-def test_the_energy_of_turns_is_absent_and_says_why(runs: tuple[Run, ...]) -> None:
+def test_the_energy_of_turns_is_that_of_own_turns_or_says_which_counter_lacks(runs: tuple[Run, ...]) -> None:
     for run in runs:
-        power = summary_of(run).metrics["mean_power_w"]
-        assert power.value is None
-        assert "took turns" in (power.reason or "")
+        power, counted = summary_of(run).metrics["mean_power_w"], run.telemetry.column("energy_mj").null_count
+        if power.value is None:
+            assert power.reason
+            assert "goes on counting" not in power.reason
+        assert power.value is None or counted < run.telemetry.num_rows
+
+
+def test_energy_is_charged_by_own_turns_where_a_counter_was_read(runs: tuple[Run, ...]) -> None:
+    """A fake meter of the processor: 90 W in the turns of one point, 300 W in those of the others."""
+    run = runs[0]
+    turns = [(begin - run_json(run)["pairing"]["origin_ns"], end - run_json(run)["pairing"]["origin_ns"])
+             for begin, end in spans(run).values()]  # fmt: skip
+    joules, before, rows = 0.0, 0, []
+    for begin_ns, end_ns in turns:
+        for now_ns, watts in ((begin_ns, 300), (end_ns, 90)):
+            joules += watts * (now_ns - before) / 1e9
+            before = now_ns
+            rows.append(Sample(now_ns, "package:0", energy_mj=round(joules * 1e3)).to_row())
+    metered = replace(run)
+    vars(metered)["telemetry"] = pa.Table.from_pylist(rows, schema=TELEMETRY_SCHEMA)
+    metrics = summarise(metered).metrics
+    power = metrics["mean_power_w"]
+    assert power.value == pytest.approx(90, rel=0.01)
+    assert "turns" in power.method
+    if run.lens == "training":
+        own_s = sum(end - begin for begin, end in turns) / 1e9
+        assert metrics["energy_to_completion_j"].value == pytest.approx(90 * own_s, rel=0.01)
 
 
 BEGIN = """

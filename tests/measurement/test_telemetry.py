@@ -58,8 +58,10 @@ class Package:
 
     scope, period_s = "package:0", 0.001
 
+    now = 2.0
+
     def joules(self) -> float | None:
-        return 2.0
+        return self.now
 
 
 def test_a_package_counter_has_a_row_of_its_own() -> None:
@@ -74,6 +76,40 @@ def test_a_board_that_is_sampled_is_not_counted_twice() -> None:
 
     rows = Sampler(lambda rows: None, [GPU], meters=Meters((Package(), SameBoard()), {})).read()
     assert [row["source"] for row in rows if row["energy_mj"] is not None] == ["gpu:GPU-7", "package:0"]
+
+
+def test_what_others_drew_while_a_point_waited_lies_between_two_readings_of_its_counter() -> None:
+    meter, rows, first = Package(), [], threading.Event()
+
+    def sink(found: list[dict[str, Any]]) -> None:
+        rows.extend(found)
+        first.set()
+
+    with Sampler(sink, period_s=3600, meters=Meters((meter,), {})) as sampler:
+        assert first.wait(10)
+        for joules, at in ((5.0, sampler.pause), (100.0, sampler.resume), (107.0, sampler.pause)):
+            meter.now = joules
+            at()
+    assert [row["energy_mj"] for row in rows if row["source"] == "package:0"][1:] == [5_000, 100_000, 107_000]
+    of_host = [row for row in rows if row["source"] == "host"]
+    assert of_host[2]["cpu_busy"] is None, "ratios count from the turn's begin"
+    assert of_host[2]["foreign_cpu"] is None
+
+
+def test_without_a_counter_a_turn_begins_without_a_reading() -> None:
+    rows: list[dict[str, Any]] = []
+    first = threading.Event()
+
+    def sink(found: list[dict[str, Any]]) -> None:
+        rows.extend(found)
+        first.set()
+
+    with Sampler(sink, period_s=3600) as sampler:
+        assert first.wait(10)
+        sampler.pause()
+        sampler.resume()
+        sampler.pause()
+    assert len(rows) == 3, "the first, and one at the end of each turn"
 
 
 def test_the_first_row_has_no_ratio_and_later_ones_are_ratios() -> None:

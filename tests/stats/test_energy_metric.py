@@ -122,3 +122,52 @@ def test_energy_to_a_target_that_was_missed_or_not_counted_is_absent_with_its_re
         None,
         "the run did not come to its end",
     )
+
+
+def by_turns(own_w: float, others_w: float, name: str = "package:0", is_read: bool = True) -> pa.Table:
+    """One counter, and three points that work 2 s each in turn: ours from 0, 6, 12 … to 54 s. It is read half-way
+    through our turns and at their ends, where `is_read`."""
+    rows, joules = [], 0.0
+    for t in range(60):
+        moments = [t] if is_read or t % 6 == 1 else []
+        rows += [Sample(round(each * 1e9), name, energy_mj=round(joules * 1e3)) for each in moments if t % 6 < 3]
+        joules += own_w if t % 6 < 2 else others_w
+        if t % 6 == 5 and is_read:
+            rows.append(Sample(round((t + 0.9) * 1e9), name, energy_mj=round((joules - 0.1 * others_w) * 1e3)))
+    return telemetry(*rows)
+
+
+TURNS = [(6.0 * turn, 6.0 * turn + 2) for turn in range(10)]
+
+
+def test_points_that_take_turns_are_charged_with_what_was_drawn_in_their_own() -> None:
+    # Ten turns of 2 s at 90 W, though the counter shows 200 W in the other 40 s; a turn is known to a millisecond.
+    joules = energy(by_turns(90.0, 200.0), 0.0, 60.0, WORK, "none", turns=TURNS)
+    assert joules["energy_per_step_j"].value == pytest.approx(90.0 * 20 / 50, rel=0.02)
+    assert joules["mean_power_w"].value == pytest.approx(90.0, rel=0.02)
+    low, high = joules["energy_per_step_j"].low, joules["energy_per_step_j"].high
+    assert low is not None
+    assert high is not None
+    assert (high - low) / (high + low) == pytest.approx(10 * 0.001 / 20)
+    assert "10 turns, 20.0 s; what waiting points draw is in it" in joules["mean_power_w"].method
+    part = energy(by_turns(90.0, 200.0), 13.0, 60.0, WORK, "none", turns=TURNS)
+    assert part["mean_power_w"].value == pytest.approx(90.0, rel=0.02), "the window begins within a turn"
+
+
+def test_turns_whose_energy_cannot_be_told_say_why() -> None:
+    short = energy(by_turns(90.0, 200.0, "gpu:GPU-7"), 0.0, 60.0, WORK, "none", turns=[(t, e - 1.5) for t, e in TURNS])
+    assert short["mean_power_w"].value is None
+    assert "shorter than 100 counter periods (10 s)" in (short["mean_power_w"].reason or "")
+    many = [(0.6 * turn, 0.6 * turn + 0.5) for turn in range(100)]
+    quick = energy(by_turns(90.0, 200.0, "gpu:GPU-7"), 0.0, 60.0, WORK, "none", turns=many)
+    assert quick["mean_power_w"].reason == \
+        "points took turns, and a turn of 0.5 s is shorter than 10 counter periods (1 s)"  # fmt: skip
+    blind = energy(by_turns(90.0, 200.0, is_read=False), 0.0, 60.0, WORK, "none", turns=TURNS)
+    assert blind["mean_power_w"].reason == "points took turns, and the counter was not read at the ends of each"
+    assert energy(by_turns(90.0, 200.0), 0.0, 60.0, WORK, "no counter", "gpu", turns=TURNS)["mean_power_w"].reason == \
+        "no counter"  # fmt: skip
+
+
+def test_the_energy_to_completion_of_turns_is_that_of_all_of_them() -> None:
+    found = energy_of_training(by_turns(90.0, 200.0), (0.0, 56.0), None, "none", turns=TURNS)
+    assert found["energy_to_completion_j"].value == pytest.approx(90.0 * 20, rel=0.02)

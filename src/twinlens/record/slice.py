@@ -50,6 +50,17 @@ def slices_of(table: pa.Table) -> np.ndarray:
     return floats(table.column("slice"), exact=True)
 
 
+def spans_of(slices: np.ndarray, begin_ns: np.ndarray, end_ns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Slices that some rows [n] are of: their numbers in order, when the first row of each began and when the last
+    ended, ns (int64)."""
+    numbers, place = np.unique(slices, return_inverse=True)
+    first = np.full(len(numbers), np.iinfo(np.int64).max)
+    last = np.full(len(numbers), np.iinfo(np.int64).min)
+    np.minimum.at(first, place, begin_ns)
+    np.maximum.at(last, place, end_ns)
+    return numbers, first, last
+
+
 def without_waiting(begin_ns: np.ndarray, end_ns: np.ndarray, slices: np.ndarray) -> np.ndarray:
     """How much waiting lies before each row, in ns [n] (int64): what to take off its times. 0 where nothing waited.
 
@@ -58,12 +69,8 @@ def without_waiting(begin_ns: np.ndarray, end_ns: np.ndarray, slices: np.ndarray
     known = np.isfinite(slices)
     if not known.any():
         return np.zeros(len(slices), np.int64)
-    numbers, place = np.unique(slices[known], return_inverse=True)
-    first = np.full(len(numbers), np.iinfo(np.int64).max)
-    last = np.full(len(numbers), np.iinfo(np.int64).min)
-    np.minimum.at(first, place, begin_ns[known])
-    np.maximum.at(last, place, end_ns[known])
+    numbers, first, last = spans_of(slices[known], begin_ns[known], end_ns[known])
     waited = np.concatenate([[0], np.cumsum(np.maximum(first[1:] - last[:-1], 0))])
     waiting_ns = np.zeros(len(slices), np.int64)
-    waiting_ns[known] = waited[place]
+    waiting_ns[known] = waited[np.searchsorted(numbers, slices[known])]
     return waiting_ns

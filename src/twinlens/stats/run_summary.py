@@ -14,6 +14,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.run import Run
+from twinlens.record.slice import spans_of
 from twinlens.record.spread import spreads_from_json, spreads_to_json
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.folder import Folder
@@ -64,16 +65,18 @@ def summarise(run: Run) -> Summary:
         )
     )
     metrics |= startup(run)
-    is_charged = not run.sections.pairing and not _is_attached(run) and _nodes(run) == 1
+    is_charged = not _is_attached(run) and _nodes(run) == 1
     energy_rows = run.telemetry if is_charged else run.telemetry.slice(0, 0)
-    why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
+    why_no_energy, scope, turns = _why_no_energy(run), _energy_scope(run), _turns(run)
     metrics |= energy(
-        energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run)
+        energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run), turns
     )
     if run.lens == "training" and run.table.num_rows:
         span_s = float(run.steps.begin_ns[0]) / 1e9, float(run.steps.end_ns[-1]) / 1e9
         to_target_s, is_finished = metrics.get("time_to_target_s"), run.state == "finished"
-        metrics |= energy_of_training(energy_rows, span_s, to_target_s, why_no_energy, scope, is_finished=is_finished)
+        metrics |= energy_of_training(
+            energy_rows, span_s, to_target_s, why_no_energy, scope, is_finished=is_finished, turns=turns
+        )
     compared = fidelity_gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
     summary = Summary(
         run=run.id,
@@ -205,6 +208,21 @@ def _evaluations(run: Run) -> list[tuple[float, float]]:
     return [(begin / 1e9, end / 1e9) for begin, end in zip(looks.begin_ns.tolist(), looks.end_ns.tolist(), strict=True)]
 
 
+def _turns(run: Run) -> list[tuple[float, float]]:
+    """When this run worked, in seconds, where points took turns: a counter goes on counting through all of them."""
+    if not run.sections.pairing or not run.table.num_rows or run.lens == "collective":
+        return []
+    is_training = run.lens == "training"
+    rows = (
+        (run.steps.slice, run.steps.begin_ns, run.steps.end_ns)
+        if is_training
+        else (run.requests.slice, run.requests.intended_ns, run.requests.end_ns)
+    )
+    known = np.isfinite(rows[0])
+    _, begin_ns, end_ns = spans_of(*(column[known] for column in rows))
+    return [(begin / 1e9, end / 1e9) for begin, end in zip(begin_ns.tolist(), end_ns.tolist(), strict=True)]
+
+
 def _identity(run: Run) -> str:
     """The identity that repeats share: everything that was asked but the repeat and the name, and the executor's
     hash."""
@@ -261,8 +279,6 @@ def _energy_scope(run: Run) -> EnergyScope | None:
 def _why_no_energy(run: Run) -> str:
     if _is_attached(run):
         return "the energy of a server cannot be read from its client"
-    if run.sections.pairing:
-        return "points took turns, and a counter goes on counting through all of them"
     if (nodes := _nodes(run)) > 1:
         return f"the ranks are on {nodes} nodes, and the counters of one are read"
     if said := _said_of_one_gpu(run, "energy_j"):

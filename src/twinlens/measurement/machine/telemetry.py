@@ -110,11 +110,16 @@ class Sampler:
             self._awake.clear()
 
     def resume(self) -> None:
-        """Go on sampling. Ratios count from here: what happened meanwhile is none of this run's."""
+        """Go on sampling. Ratios count from here: what happened meanwhile is none of this run's. Energy counters are
+        read at once, so that what others drew is none of its own."""
         with self._one:
-            self._before = read_cpu(self._process, self._children)
+            self._before = None
             for gpm in self._counters.values():
                 gpm.restart()
+            if self.error is None and (self._gpus or (self._meters and self._meters.meters)):
+                self._sample()
+            if self._before is None:
+                self._before = read_cpu(self._process, self._children)
         self._awake.set()
 
     def read(self) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ nothing, one on the processor with its packages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,12 +18,14 @@ from twinlens.stats.estimator.scaled import scaled
 from twinlens.units import JOULES, WATTS
 
 LEAST_PERIODS = 100  # counter periods in the shortest window worth reading: one is then at most 1 % of it
+LEAST_OF_A_TURN = 10  # counter periods in the mean turn: what others drew before it is in the first of them
 CROSS_CHECK_LIMIT = 0.05
 _PERIOD_S = {
     "gpu": 0.1,
     "package": 0.001,
 }  # NVML counters move every 10 to 100 ms by board; RAPL every millisecond
 EnergyScope = Literal["gpu", "package"]
+_STILL = "the energy counter of {} stood still, was reset or was not read"
 _SCOPES = {"gpu": "GPU board", "package": "processor package"}
 
 
@@ -35,6 +37,17 @@ class _Counter:
     joules: np.ndarray
     power_w: np.ndarray
 
+    @property
+    def moved(self) -> bool:
+        """Whether it was read at least twice, and only rose."""
+        return len(self.time_s) > 1 and self.joules[-1] > self.joules[0] and bool((np.diff(self.joules) >= 0).all())
+
+    def has_ends_of(self, turns: Sequence[tuple[float, float]]) -> bool:
+        """Whether it was read between any two turns twice: after the one and before the other."""
+        begins, ends = np.array(turns, dtype=float).T
+        after, before = np.searchsorted(self.time_s, ends, "left"), np.searchsorted(self.time_s, begins, "right")
+        return bool((before[1:] - after[:-1] >= 2).all())
+
 
 def energy(
     telemetry: pa.Table,
@@ -44,16 +57,20 @@ def energy(
     why_not: str,
     scope: EnergyScope | None = None,
     without: Sequence[tuple[float, float]] = (),
+    turns: Sequence[tuple[float, float]] = (),
 ) -> dict[str, Estimate]:
     """Joules per unit of work (`work`: metric id → how many units the window holds), and mean power.
 
     `why_not`: the reason to give where no counter was read at all. `scope`: what the run is charged with and nothing
     else, its GPU boards or the processor packages; None (runs of which that is not known): boards before packages.
     `without`: stretches (begin, end) in seconds whose energy is not charged, as none of the work was done in them.
+    `turns`: stretches in which all of the work was done, where points took turns; what others drew is not charged.
     """
-    inside = [(max(begin_s, begin), min(end_s, end)) for begin, end in without if begin < end_s and end > begin_s]
-    spent = _spent(telemetry, begin_s, end_s, why_not, scope, inside)
-    left_s = end_s - begin_s - sum(end - begin for begin, end in inside)
+    inside, own = (_inside(stretches, begin_s, end_s) for stretches in (without, turns))
+    if turns:
+        spent, left_s = _in_turns(telemetry, own, why_not, scope), _length(own)
+    else:
+        spent, left_s = _spent(telemetry, begin_s, end_s, why_not, scope, inside), end_s - begin_s - _length(inside)
     if spent.value is None:
         reason = spent.reason or why_not
         absent = {name: Estimate.absent(JOULES, reason) for name in work}
@@ -74,18 +91,19 @@ def energy_of_training(
     scope: EnergyScope | None = None,
     *,
     is_finished: bool = True,
+    turns: Sequence[tuple[float, float]] = (),
 ) -> dict[str, Estimate]:
     """Joules from the first step to the end of the last row, evaluations and warm-up included, and to the target.
 
-    `span_s`: (begin, end) of all rows. `to_target_s`: the time to the target with its bracket, None where none was set.
+    `span_s`: (begin, end) of all rows. `to_target_s`: the time to the target with its bracket, None where none was set;
+    `turns` as for `energy`.
     """
-    begin_s, end_s = span_s
-    whole = _spent(telemetry, begin_s, end_s, why_not, scope, ())
+    whole = _in_turns(telemetry, turns, why_not, scope) if turns else _spent(telemetry, *span_s, why_not, scope, ())
     if not is_finished:
         whole = Estimate.absent(JOULES, "the run did not come to its end")
     metrics = {"energy_to_completion_j": whole}
     if to_target_s is not None:
-        metrics["energy_to_target_j"] = _to_target(telemetry, begin_s, to_target_s, why_not, scope)
+        metrics["energy_to_target_j"] = _to_target(telemetry, span_s[0], to_target_s, why_not, scope)
     return metrics
 
 
@@ -116,32 +134,76 @@ def _spent(
     without: Sequence[tuple[float, float]],
 ) -> Estimate:
     """Joules in the window less those in `without`, summed over the devices of one scope."""
-    counters = _counters(telemetry, begin_s, end_s)
-    allowed = _SCOPES if scope is None else (scope,)
-    kind = next((k for k in allowed if any(name.startswith(k) for name in counters)), None)
+    counters, kind = _charged(_counters(telemetry, begin_s, end_s), scope)
     if kind is None:
         return Estimate.absent(JOULES, why_not)
     window_s, period_s = end_s - begin_s, _PERIOD_S[kind]
     if window_s < LEAST_PERIODS * period_s:
-        least = f"{LEAST_PERIODS} counter periods ({LEAST_PERIODS * period_s:g} s)"
-        return Estimate.absent(JOULES, f"the steady window of {window_s:.2f} s is shorter than {least}")
+        return Estimate.absent(JOULES, f"the steady window of {window_s:.2f} s is shorter than {_periods(kind)}")
     total, notes = 0.0, []
     for name, counter in counters.items():
-        if not name.startswith(kind):
-            continue
-        if len(counter.time_s) < 2 or counter.joules[-1] <= counter.joules[0] or (np.diff(counter.joules) < 0).any():
-            return Estimate.absent(JOULES, f"the energy counter of {name} stood still, was reset or was not read")
+        if not counter.moved:
+            return Estimate.absent(JOULES, _STILL.format(name))
         covered_s = float(counter.time_s[-1] - counter.time_s[0])
         # Samples fall inside the window; its edges are charged at the mean power between them.
         joules = float(counter.joules[-1] - counter.joules[0]) * window_s / covered_s
         notes.append(_cross_check(counter, joules / window_s))
         total += joules - _in_between(counter, without)
-    left_s = window_s - sum(end - begin for begin, end in without)
+    left_s = window_s - _length(without)
     # Each stretch left out has two edges of its own, known to a counter period as those of the window are.
     edge = total * period_s / left_s * np.sqrt(1 + len(without))
     evaluated = f" less {len(without)} stretches without work" if without else ""
     method = f"{_SCOPES[kind]} energy counter over {window_s:.1f} s{evaluated}, {'; '.join(notes)}"
     return Estimate(total, JOULES, method, "measured", total - edge, total + edge, n=int(window_s / period_s))
+
+
+def _in_turns(
+    telemetry: pa.Table, turns: Sequence[tuple[float, float]], why_not: str, scope: EnergyScope | None
+) -> Estimate:
+    """Joules in the turns, summed over the devices of one scope. What all points draw that wait is in them.
+
+    A counter shows what was drawn until up to a period ago, so the first period of a turn may be another's: each turn
+    is known to one period, always to the same side.
+    """
+    counters, kind = _charged(_counters(telemetry, -np.inf, np.inf), scope)
+    if kind is None or not turns:
+        return Estimate.absent(JOULES, why_not)
+    own_s, period_s = _length(turns), _PERIOD_S[kind]
+    if own_s < LEAST_PERIODS * period_s:
+        return Estimate.absent(
+            JOULES, f"the turns of the steady window, {own_s:.2f} s, are shorter than {_periods(kind)}"
+        )
+    if own_s / len(turns) < LEAST_OF_A_TURN * period_s:
+        of_turn = f"a turn of {own_s / len(turns):.2g} s is shorter than {_periods(kind, LEAST_OF_A_TURN)}"
+        return Estimate.absent(JOULES, f"points took turns, and {of_turn}")
+    for name, counter in counters.items():
+        if not counter.moved:
+            return Estimate.absent(JOULES, _STILL.format(name))
+        if not counter.has_ends_of(turns):
+            return Estimate.absent(JOULES, "points took turns, and the counter was not read at the ends of each")
+    total = sum(_in_between(counter, turns) for counter in counters.values())
+    method = f"{_SCOPES[kind]} energy counter over {len(turns)} turns, {own_s:.1f} s; what waiting points draw is in it"
+    edge = total * period_s * len(turns) / own_s
+    return Estimate(total, JOULES, method, "measured", total - edge, total + edge, n=int(own_s / period_s))
+
+
+def _charged(counters: Mapping[str, _Counter], scope: EnergyScope | None) -> tuple[dict[str, _Counter], str | None]:
+    """The counters of the scope that is charged, and which that is; None where there is none."""
+    allowed = _SCOPES if scope is None else (scope,)
+    kind = next((k for k in allowed if any(name.startswith(k) for name in counters)), None)
+    return {name: each for name, each in counters.items() if kind and name.startswith(kind)}, kind
+
+
+def _periods(kind: str, count: int = LEAST_PERIODS) -> str:
+    return f"{count} counter periods ({count * _PERIOD_S[kind]:g} s)"
+
+
+def _inside(stretches: Sequence[tuple[float, float]], begin_s: float, end_s: float) -> list[tuple[float, float]]:
+    return [(max(begin_s, begin), min(end_s, end)) for begin, end in stretches if begin < end_s and end > begin_s]
+
+
+def _length(stretches: Sequence[tuple[float, float]]) -> float:
+    return sum(end - begin for begin, end in stretches)
 
 
 def _in_between(counter: _Counter, stretches: Sequence[tuple[float, float]]) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from twinlens.record.request import Requests
+from twinlens.record.slice import spans_of
 from twinlens.record.step import Steps
 from twinlens.stats.estimator.interval import t_quantile
 
@@ -101,8 +102,7 @@ def _rates(
 ) -> dict[str, SliceRates]:
     if not number.size:
         return {}
-    slices = np.unique(number)
-    begin, end = _spans(number, begin_ns, end_ns)
+    slices, begin, end = spans_of(number, begin_ns, end_ns)
     rates = _sums(number, work) / np.maximum((end - begin) / 1e9, 1e-9)
     whole = slices.astype(np.int64)
     rates = _warm(number, work, begin_ns, end_ns, rates)
@@ -142,21 +142,11 @@ def _sums(number: np.ndarray, amount: np.ndarray) -> np.ndarray:
     return np.bincount(place, amount)
 
 
-def _spans(number: np.ndarray, begin_ns: np.ndarray, end_ns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    slices, place = np.unique(number, return_inverse=True)
-    begin = np.full(len(slices), np.iinfo(np.int64).max)
-    end = np.full(len(slices), np.iinfo(np.int64).min)
-    np.minimum.at(begin, place, begin_ns)
-    np.maximum.at(end, place, end_ns)
-    return begin, end
-
-
 def _disturbed(
     wanted: np.ndarray, number: np.ndarray, begin_ns: np.ndarray, end_ns: np.ndarray, telemetry: pa.Table
 ) -> np.ndarray:
     """Whether other programs took more than `FOREIGN_SHARE` of the processors, on average over a slice's samples."""
-    slices = np.unique(number)
-    begin, end = _spans(number, begin_ns, end_ns)
+    slices, begin, end = spans_of(number, begin_ns, end_ns)
     foreign = np.asarray(telemetry.column("foreign_cpu").to_numpy(zero_copy_only=False), dtype=float)
     time_ns = telemetry.column("time_ns").to_numpy()
     marks = np.zeros(len(wanted), bool)
