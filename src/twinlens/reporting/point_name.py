@@ -34,7 +34,7 @@ def point_names(groups: Sequence[Group]) -> tuple[str, ...]:
         several_executors = len({other.runs[0].executor for other in alike}) > 1
         parts = [f"machine {member.tag}"] if several_machines and member.tag else []
         parts += [clean(member.model, 40)] if several_models else []
-        parts += [clean(member.runs[0].executor, 24)] if several_executors else []
+        parts += [clean(member.runs[0].executor, 40)] if several_executors else []
         parts.append(_what(member))
         parts += _method(member, groups)
         parts += _ranks(member, alike)
