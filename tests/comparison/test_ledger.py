@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from sides import side
 
-from twinlens.comparison.ledger import Prices, ledger
+from twinlens.comparison.ledger import OWN_LOAD, Prices, ledger
 from twinlens.comparison.side import Side
 from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
+from twinlens.reporting.chart.ledger_bars import ledger_charts
 from twinlens.reporting.screen.ledger import ledger_screen
 from twinlens.reporting.text.table import plain
 from twinlens.stats.metrics.fidelity import Gate
@@ -53,6 +54,41 @@ def test_each_step_has_what_changed_its_ratio_and_what_it_repays() -> None:
     assert text.startswith("All steps together: 4.00× (3.")
     assert text.count("\n") <= 24
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_latencies_at_each_steps_own_throughput_are_told_with_it_and_not_compared() -> None:
+    """In lockstep the step that is twice as fast is asked for twice as much: 0.1 s at 10/s is not 0.05 s at 20/s."""
+    found = ledger([step("a", 10), step("b", 20, "point.precision=bf16"), step("c", 40, "point.batch=4")])
+    assert found.at_one_load is False
+    assert [each.figures["latency"].value for each in found.steps] == near(0.1, 0.05, 0.025)
+    for each in found.steps[1:]:
+        assert each.before is not None
+        assert each.baseline is not None
+        for against in (each.before, each.baseline):
+            ratios = {effect.metric: effect.ratio for effect in against.effects}
+            assert ratios["e2e_latency_s_p50"].value is None
+            assert ratios["e2e_latency_s_p50"].reason == OWN_LOAD
+            assert ratios["requests_per_s"].value is not None
+    told = " ".join(plain(ledger_screen(found)).split())
+    assert "one load" not in told
+    assert "latency p50 is at each step's own load (10.0, 20.0, 40.0 requests/s) and not compared" in told
+    assert [chart.id for chart in ledger_charts(found)] == ["ledger-throughput", "ledger-utilisation"]
+    plain_data = found.to_json()
+    assert plain_data["latencies_compared"] is False
+    assert [each["load"] for each in plain_data["steps"]] == [{"batch": 1}, {"batch": 1}, {"batch": 4}]
+
+
+def test_latencies_of_steps_that_met_one_rate_are_compared() -> None:
+    at = ("workload.arrival.kind=poisson", "point.rate_per_s=5.0")
+    found = ledger([step("a", 10, *at), step("b", 20, *at, "point.precision=bf16")])
+    assert found.at_one_load
+    assert found.steps[1].before is not None
+    ratios = {effect.metric: effect.ratio.value for effect in found.steps[1].before.effects}
+    assert ratios["e2e_latency_s_p50"] == pytest.approx(0.5, rel=0.01)
+    told = plain(ledger_screen(found))
+    assert "one workload at 5 requests/s" in told
+    assert "own load" not in told
+    assert "ledger-latency" in [chart.id for chart in ledger_charts(found)]
 
 
 def test_a_step_that_fails_its_fidelity_gate_counts_in_no_total() -> None:

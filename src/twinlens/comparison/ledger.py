@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlens.comparison.side import Side
-from twinlens.comparison.verdict import Comparison, compare
+from twinlens.comparison.verdict import Comparison, compare, without_ratio
 from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
+from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.scaled import inverse, scaled
-from twinlens.stats.metrics.definition import HEADLINE
+from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.paired.by_turns import Rates
+from twinlens.stats.summary.over_repeats import quantile_of
 from twinlens.units import COUNT
 
 # Of each quantity the first that every step has: a p99 takes more requests than most runs have.
@@ -31,6 +34,8 @@ _QUANTITIES = {
         "energy": ("energy_per_step_j",),
     },
 }
+OWN_LOAD = "each step is at its own throughput"
+"""Why latencies are not compared where a faster step is also asked for more."""
 PER = 1000.0
 """Inferences (or tokens) that a cost is given for: one costs too little to read."""
 
@@ -59,6 +64,13 @@ class Step:
     repays: Estimate
 
     @property
+    def load(self) -> dict[str, Any]:
+        """What asked for work: requests/s where they came by themselves, else how many were under way."""
+        point = self.side.spec["point"]
+        names = ("rate_per_s", "concurrency", "batch")
+        return next(({name: point[name]} for name in names if point.get(name) is not None), {})
+
+    @property
     def fails_fidelity(self) -> bool:
         """Whether a run of it failed its fidelity gate: what it gained is of another product."""
         return any(run.gate is not None and not run.gate.go for run in self.side.group.runs)
@@ -71,6 +83,7 @@ class Step:
             "runs": [run.id for run in self.side.runs],
             "ranked": self.side.group.ranked,
             "fails_fidelity": self.fails_fidelity,
+            "load": self.load,
             "figures": {name: estimate.to_json() for name, estimate in self.figures.items()},
             "repays_per_month": self.repays.to_json(),
         } | {name: each.to_json() if each else None for name, each in against.items()}
@@ -78,12 +91,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Steps in order, the baseline first. `metrics`: which metric stands for each quantity."""
+    """Steps in order, the baseline first. `metrics`: which metric stands for each quantity.
+
+    `at_one_load`: whether the same requests came to all steps at the same moments, so that latencies are at one
+    throughput and may be compared; of training always. Else no ratio of a latency is given.
+    """
 
     steps: tuple[Step, ...]
     metrics: Mapping[str, str]
     workload: str
     prices: Prices
+    at_one_load: bool = True
 
     @property
     def last(self) -> Step:
@@ -97,6 +115,7 @@ class Ledger:
             "lens": self.steps[0].side.lens,
             "workload": self.workload,
             "metrics": dict(self.metrics),
+            "latencies_compared": self.at_one_load,
             "price_per_hour": self.prices.per_hour,
             "per_month": self.prices.per_month,
             "steps": [step.to_json() for step in self.steps],
@@ -112,11 +131,35 @@ def ledger(sides: Sequence[Side], rates: Mapping[str, Rates] | None = None, pric
     figures = [_figures(side, metrics, known) for side in sides]
     steps = [Step(sides[0], figures[0], None, None, Estimate.absent(COUNT, "it is the baseline"))]
     for place in range(1, len(sides)):
-        before = compare(sides[place - 1], sides[place], rates)
-        first = before if place == 1 else compare(sides[0], sides[place], rates)
+        before = _compared(sides[place - 1], sides[place], rates)
+        first = before if place == 1 else _compared(sides[0], sides[place], rates)
         repays = _repays(figures[place - 1]["cost"], figures[place]["cost"], known)
         steps.append(Step(sides[place], figures[place], before, first, repays))
-    return Ledger(tuple(steps), metrics, workload_hash(sides[0]), known)
+    return Ledger(tuple(steps), metrics, workload_hash(sides[0]), known, _comes_by_itself(sides[0]))
+
+
+def _comes_by_itself(side: Side) -> bool:
+    """Whether work comes whatever the system does (open loop, a trace), or is not of requests at all."""
+    workload = side.runs[0].spec.workload
+    return not isinstance(workload, InferenceWorkload) or not isinstance(
+        workload.arrival, Closed | Lockstep | SingleStream
+    )
+
+
+def _compared(a: Side, b: Side, rates: Mapping[str, Rates] | None) -> Comparison:
+    """B against A, latencies only where both met the same arrivals: in a closed loop a faster side is asked for more,
+    and inference is judged at one throughput."""
+    found = compare(a, b, rates)
+    if _comes_by_itself(a):
+        return found
+    return replace(
+        found,
+        effects=tuple(without_ratio(each, OWN_LOAD) if _is_latency(each.metric) else each for each in found.effects),
+    )
+
+
+def _is_latency(metric: str) -> bool:
+    return metric in METRICS and METRICS[metric].group == "time" and quantile_of(metric) is not None
 
 
 def _refuse(sides: Sequence[Side]) -> None:

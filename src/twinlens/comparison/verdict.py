@@ -181,11 +181,12 @@ def _compared(
         aspect = next((aspect for aspect in sorted(partial) if touches(aspect, effect.metric)), None)
         why = refused.code if refused else f"the {aspect} differs" if aspect else None
         why = why or ("the batch grows with the ranks" if is_weak and touches("quality", effect.metric) else None)
-        shown.append(_without_ratio(effect, why) if why else effect)
+        shown.append(without_ratio(effect, why) if why else effect)
     return tuple(shown)
 
 
-def _without_ratio(effect: Effect, why: str) -> Effect:
+def without_ratio(effect: Effect, why: str) -> Effect:
+    """The figures of both sides, and why they are not compared."""
     none = Estimate.absent(effect.ratio.unit, why)
     return replace(effect, ratio=none, difference=none, way="none", apart=None, smallest=None)
 

@@ -80,6 +80,29 @@ def missing_words(ledger: Ledger) -> list[str]:
     ]
 
 
+def load_words(ledger: Ledger) -> str:
+    """ "one workload at 8 requests/s (12ab…)"; of a closed loop that each step is at its own load, and at which."""
+    steps = ledger.steps
+    if steps[0].side.lens == "training":
+        return f"one workload ({ledger.workload})"
+    if ledger.at_one_load:
+        rate = steps[0].load.get("rate_per_s")
+        return f"one workload at {f'{rate:g} requests/s' if rate else 'the same arrivals'} ({ledger.workload})"
+    return f"one workload ({ledger.workload}), each step at its own throughput"
+
+
+def latency_words(ledger: Ledger) -> str:
+    """That latencies are not compared, and at which throughput each was; "" where all are at one load."""
+    if ledger.at_one_load:
+        return ""
+    rates = [figure_words(ledger, "throughput", step.figures["throughput"]) for step in ledger.steps]
+    return (
+        f"{label_of(ledger.metrics['latency'])} is at each step's own load ({', '.join(rates)} "
+        f"{label_of(ledger.metrics['throughput'])}) and not compared; for latency at one throughput, measure all steps "
+        "at one rate_per_s"
+    )
+
+
 def _cost_head(ledger: Ledger) -> str:
     what = "inferences" if ledger.steps[0].side.lens == "inference" else "tokens"
     return f"cost/{PER:,.0f}\n{what}"

@@ -17,8 +17,9 @@ _SOFT_BLUE = PART_COLOURS[1]
 
 
 def ledger_charts(ledger: Ledger) -> list[Figure]:
-    """A chart of each quantity that some step has, and of what steps repay."""
-    columns = {name: [step.figures[name] for step in ledger.steps] for name in shown(ledger)}
+    """A chart of each quantity that some step has, and of what steps repay; none of latencies at several loads."""
+    names = [name for name in shown(ledger) if name != "latency" or ledger.at_one_load]
+    columns = {name: [step.figures[name] for step in ledger.steps] for name in names}
     repays = [step.repays for step in ledger.steps]
     if any(each.value is not None for each in repays):
         columns["repays"] = repays

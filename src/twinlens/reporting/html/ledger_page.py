@@ -8,7 +8,16 @@ from twinlens.comparison.ledger import Ledger
 from twinlens.reporting import display
 from twinlens.reporting.chart.ledger_bars import ledger_charts
 from twinlens.reporting.html.render import environment, write_page
-from twinlens.reporting.ledger import LEGEND, cells_of, heads_of, in_all_words, missing_words, remarks_of
+from twinlens.reporting.ledger import (
+    LEGEND,
+    cells_of,
+    heads_of,
+    in_all_words,
+    latency_words,
+    load_words,
+    missing_words,
+    remarks_of,
+)
 from twinlens.version import __version__
 
 
@@ -19,12 +28,12 @@ def ledger_page(ledger: Ledger) -> str:
         version=__version__,
         answer=in_all_words(ledger),
         subject=display.clean(f"{group.lens.capitalize()} · {group.model}", 120),
-        workload=display.clean(ledger.workload, 80),
+        load=display.clean(load_words(ledger), 120),
         steps=len(ledger.steps) - 1,
         remarks=remarks_of(ledger),
         heads=[head.replace("\n", " ") for head in heads_of(ledger)],
         rows=[cells_of(ledger, step) for step in ledger.steps],
-        missing=missing_words(ledger),
+        missing=[*filter(None, [latency_words(ledger)]), *missing_words(ledger)],
         legend=LEGEND,
         charts=ledger_charts(ledger),
     )  # fmt: skip

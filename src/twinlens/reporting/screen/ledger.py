@@ -9,7 +9,17 @@ from rich.text import Text
 from twinlens.comparison.ledger import Ledger, Step
 from twinlens.reporting import display
 from twinlens.reporting.comparison import short_name
-from twinlens.reporting.ledger import LEGEND, cells_of, changed, heads_of, in_all_words, missing_words, remarks_of
+from twinlens.reporting.ledger import (
+    LEGEND,
+    cells_of,
+    changed,
+    heads_of,
+    in_all_words,
+    latency_words,
+    load_words,
+    missing_words,
+    remarks_of,
+)
 from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
@@ -31,10 +41,10 @@ def _screen(ledger: Ledger, most: int) -> RenderableType:
     return Stack(
         hanging("", in_all_words(ledger), "bold"),
         hanging("", display.clean(title, 160), ""),
-        Text(f"one workload at one load ({ledger.workload})", style="dim"),
+        Text(load_words(ledger), style="dim"),
         _table(ledger),
         *(hanging(f"{place}  ", _what(step), "") for place, step in enumerate(ledger.steps)),
-        *(hanging("", words, "dim") for words in missing_words(ledger)),
+        *(hanging("", words, "dim") for words in (*filter(None, [latency_words(ledger)]), *missing_words(ledger))),
         *(hanging("! ", words, "yellow") for words in remarks[:most]),
         *left_out(len(remarks) - most, "finding", "--json"),
         hanging("", _LEGEND, "dim"),
