@@ -111,7 +111,7 @@ def _candidate(name: str, rate: float, cost: float | None) -> Candidate:
         else offer_of(load_device("gb300"), 72, Figure("rate-each", rate, "tokens/s"), Paid(), shipped()).million
     )
     figure = Figure("rate-each", rate, "tokens/s", low=rate * 0.7, high=rate * 1.4, level=0.9)
-    return Candidate(name, "bf16", 1, 1, {}, figure, (), Limit("bandwidth", {"bandwidth": 2.0}, "decode"),
+    return Candidate(name, "bf16", 1, 1, {}, figure, (), Limit("bandwidth", {"bandwidth": 1.1}),
                      Offer(unknown, paid, million), 0.5)  # fmt: skip
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
+import numpy as np
+
 from twinlens.planning.prediction.constant import Array, values
 from twinlens.planning.prediction.device_rates import rates_of
 from twinlens.planning.prediction.place import Rates
@@ -40,11 +42,14 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What a resource is multiplied with, to see what more of it would change."""
+    """Factors of rows of the datasheet, to see what more of one would change. `compute`: the matrix rate in 16 bits;
+    `narrow`: that of a narrower format; `link`: between devices of a machine, `network`: between machines."""
 
     bandwidth: float = 1.0
     compute: float = 1.0
+    narrow: float = 1.0
     link: float = 1.0
+    network: float = 1.0
     memory: float = 1.0
 
 
@@ -78,14 +83,16 @@ def taken(columns: Columns, rows: Any) -> Columns:
 
 
 def multiplied(rates: Rates, times: Times) -> Rates:
-    """Ceilings with more of one resource. Links: those of a domain and those between machines."""
+    """Ceilings with more of one resource. Equal ones are one row: a format that runs in 16 bits, a bus alone."""
+    wide, link = rates.wide_flop_per_s, rates.link_bytes_per_s
     return replace(
         rates,
         bytes_per_s=rates.bytes_per_s * times.bandwidth,
-        flop_per_s=rates.flop_per_s * times.compute,
-        expert_flop_per_s=rates.expert_flop_per_s * times.compute,
-        wide_flop_per_s=rates.wide_flop_per_s * times.compute,
-        link_bytes_per_s=rates.link_bytes_per_s * times.link,
-        net_bytes_per_s=rates.net_bytes_per_s * times.link,
+        flop_per_s=rates.flop_per_s * np.where(rates.flop_per_s == wide, times.compute, times.narrow),
+        expert_flop_per_s=rates.expert_flop_per_s
+        * np.where(rates.expert_flop_per_s == wide, times.compute, times.narrow),
+        wide_flop_per_s=wide * times.compute,
+        link_bytes_per_s=link * times.link,
+        net_bytes_per_s=rates.net_bytes_per_s * np.where(rates.net_bytes_per_s == link, times.link, times.network),
         memory_bytes=rates.memory_bytes * times.memory,
     )

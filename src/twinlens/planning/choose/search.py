@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, Rejected, ranked
+from twinlens.planning.choose.candidate import MORE, Candidate, Ranking, Reach, Rejected, ranked
 from twinlens.planning.choose.compared import reach_of
 from twinlens.planning.choose.offer import Offer, Paid, offer_of
 from twinlens.planning.choose.pairs import Pairs, Times
@@ -24,7 +25,9 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
 
-DOUBLED = {"bandwidth": Times(bandwidth=2), "compute": Times(compute=2), "link": Times(link=2)}
+_SLOPES = ("bandwidth", "compute", "narrow", "link", "network")
+"""Rows of the datasheet that change times and not the layout."""
+_TWICE = 2.0
 
 
 class Grid(Protocol):
@@ -39,10 +42,6 @@ class Grid(Protocol):
     @property
     def tokens_per_s(self) -> Any:
         """Of the whole system."""
-
-    @property
-    def seconds(self) -> Any:
-        """What a resource makes shorter: a token of one user, or a step of training."""
 
     @property
     def needed(self) -> Any:
@@ -86,8 +85,8 @@ class Lens(Protocol):
     def meets(self, grid: Any) -> Any:
         """Rows that keep the targets."""
 
-    def seconds(self, pairs: Pairs, pair: Any, ways: Any, way: Any, times: Times) -> Any:
-        """`Grid.seconds` of some rows with more of a resource."""
+    def speed(self, pairs: Pairs, pair: Any, ways: Any, way: Any, times: Times) -> Any:
+        """Requests or steps per second of some rows with more of a resource."""
 
     def missed(self, grid: Any, rows: Any) -> Finding:
         """The target that the fastest of some rows misses."""
@@ -111,7 +110,7 @@ def ranking_of(
     may = allowed(pairs.devices, ways.devices, site)
     units = np.array([1 if shared else each.sold_in for each in pairs.devices])
     whole = Search(pairs, ways, may, lens.grid(pairs, ways, may, Times()), site, known, catalogue, units)
-    roomier = replace(whole, grid=lens.grid(pairs, ways, may, Times(memory=2.0)))
+    roomier = replace(whole, grid=lens.grid(pairs, ways, may, Times(memory=_TWICE)))
     chosen, more = _chosen(lens, whole), _chosen(lens, roomier)
     gains = _gains(lens, whole, chosen)
     found = []
@@ -120,7 +119,7 @@ def ranking_of(
         if row is None:
             rejected.append(Rejected(pairs.devices[pair].name, pairs.precisions[pair], _why_not(lens, whole, pair)))
             continue
-        memory = max(1.0, _each(roomier, more[pair]) / _each(whole, row))
+        memory = max(1.0, _each(roomier, more[pair]) / _each(whole, row)) ** (math.log(MORE) / math.log(_TWICE))
         found.append(lens.candidate(whole, row, {**gains[pair], "memory": memory}))
     return Ranking(lens.name, ranked(found, lens.reach(known)), tuple(rejected), len(whole.grid.pair))
 
@@ -162,13 +161,14 @@ def _each(search: Search, row: int) -> float:
 
 
 def _gains(lens: Lens, whole: Search, chosen: Mapping[int, int]) -> dict[int, dict[str, float]]:
-    """Seconds now over those with twice the resource, in the layout that was chosen."""
+    """Tokens/s with a tenth more of a resource over those of now, in the layout that was chosen."""
     rows = np.array([*chosen.values()], dtype=int)
     pair, way = whole.grid.pair[rows], whole.grid.way[rows]
     out: dict[int, dict[str, float]] = {int(each): {} for each in pair}
-    for name, times in DOUBLED.items():
-        faster = lens.seconds(whole.pairs, pair, whole.ways, way, times)
-        for each, gain in zip(pair, whole.grid.seconds[rows] / faster, strict=True):
+    now = lens.speed(whole.pairs, pair, whole.ways, way, Times())
+    for name in _SLOPES:
+        faster = lens.speed(whole.pairs, pair, whole.ways, way, Times(**{name: MORE}))
+        for each, gain in zip(pair, faster / now, strict=True):
             out[int(each)][name] = float(gain)
     return out
 

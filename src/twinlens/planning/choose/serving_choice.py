@@ -82,8 +82,8 @@ class _Inference:
         ttft = np.inf if self.wanted.ttft_s is None else self.wanted.ttft_s
         return (grid.served.tpot_s <= tpot) & (grid.served.ttft_s <= ttft)
 
-    def seconds(self, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times) -> Any:
-        return serve(self.wanted, pairs, pair, ways, way, times).tpot_s
+    def speed(self, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times) -> Any:
+        return serve(self.wanted, pairs, pair, ways, way, times).requests_per_s
 
     def missed(self, grid: ServingGrid, rows: Any) -> Finding:
         wanted, served = self.wanted, grid.served
@@ -133,7 +133,7 @@ class _Inference:
         split = {name: int(getattr(ways, name)[way]) for name in ("tensor", "pipeline", "copies", "groups")}
         held = float(grid.needed[pair, way] / grid.room[pair])
         return Candidate(device.name, search.pairs.precisions[pair], count, int(grid.devices[row]), split, each,
-                         (tpot, ttft), limit_of(gains, "decode"), offered(self, search, row, each), held,
+                         (tpot, ttft), limit_of(gains), offered(self, search, row, each), held,
                          links=links)  # fmt: skip
 
     def _step(

@@ -55,11 +55,6 @@ class ServingGrid:
     room: Any
     """Usable bytes on a device of each pair."""
 
-    @property
-    def seconds(self) -> Any:
-        """Between two tokens of one user."""
-        return self.served.tpot_s
-
 
 def serving_ways(shape: DecoderShape, most: int) -> Ways:
     """Every legal layout of at most so many devices."""

@@ -100,7 +100,7 @@ def _whole(parts: Sequence[Candidate], sold: Sold) -> Candidate:
         times=tuple(
             max(same, key=lambda each: each.number) for same in zip(*(each.times for each in parts), strict=True)
         ),
-        limit=limit_of(gains, large.limit.of),
+        limit=limit_of(gains),
         offer=offer_of(device, devices, rate, sold.paid, sold.catalogue),
         memory_share=sum(each.memory_share * each.used for each in parts) / used,
         parts=tuple(parts),

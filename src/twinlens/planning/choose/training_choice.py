@@ -79,8 +79,8 @@ class _Training:
     def meets(self, grid: TrainingGrid) -> Any:
         return grid.tokens_per_s >= (0.0 if self.wanted.tokens_per_s is None else self.wanted.tokens_per_s)
 
-    def seconds(self, pairs: Pairs, pair: Any, ways: TrainingWays, way: Any, times: Times) -> Any:
-        return train(self.wanted, pairs, pair, ways, way, times).total_s
+    def speed(self, pairs: Pairs, pair: Any, ways: TrainingWays, way: Any, times: Times) -> Any:
+        return 1.0 / train(self.wanted, pairs, pair, ways, way, times).total_s
 
     def missed(self, grid: TrainingGrid, rows: Any) -> Finding:
         row = least_of(rows, grid.seconds)
@@ -111,7 +111,7 @@ class _Training:
         split |= {"microbatch": int(ways.microbatch[way]), "recompute": int(ways.recompute[way])}
         held = float(grid.needed[pair, way] / grid.room[pair])
         return Candidate(device.name, search.pairs.precisions[pair], count, int(grid.devices[row]), split, each,
-                         (step,), limit_of(gains, "training step"), offered(self, search, row, each), held,
+                         (step,), limit_of(gains), offered(self, search, row, each), held,
                          links=self._links(search, pair, way, parts, seconds))  # fmt: skip
 
     def _links(self, search: Search, pair: int, way: int, parts: Mapping[str, float], seconds: float) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.chart.plan_bars import plan_bars
 from twinlens.reporting.display import clean
 from twinlens.reporting.html.plan_page import PlanPage, PlanTable
-from twinlens.reporting.screen.plan_choose import asked_words, cells, doubled, doubtful, models
+from twinlens.reporting.screen.plan_choose import asked_words, cells, doubtful, models, slopes
 from twinlens.reporting.screen.plan_offer import priced_words, sold_words
 from twinlens.reporting.wording.finding import clause_of
+from twinlens.reporting.wording.plan_choose import UNMOVED
 
 _DRAWN = 12
 
@@ -36,7 +37,7 @@ def choose_page(answer: Choice, notes: Sequence[Finding] = ()) -> PlanPage:
             *(f"unverified, {each}" for each in doubtful(notes)),
             *(f"sold, {each}" for each in sold_words(answer)),
             *(f"price, {each}" for each in priced_words(answer)),
-            f"twice as much of one resource: {'; '.join(doubled(answer))}",
+            f"tokens/s by 10 % more of one row of the datasheet: {'; '.join((*slopes(answer), UNMOVED))}",
             *(f"fast link, {clause_of(each)}" for each in answer.links),
             *(f"data-centre card, {clause_of(each)}" for each in answer.cards),
             *(f"cluster, {clause_of(each)}" for each in answer.cluster),
@@ -78,7 +79,7 @@ def _name(each: Candidate) -> str:
 
 def _tables(ranking: Ranking) -> tuple[PlanTable, ...]:
     time = "time per token" if ranking.lens == "inference" else "step"
-    heads = ("system", "format", "tokens/s each", "rank", time, "power", "per million tokens", "2 × of …")
+    heads = ("system", "format", "tokens/s each", "rank", time, "power", "per million tokens", "+10 % of …")
     rows = tuple(tuple(cells(each, ranking.lens)) for each in ranking.candidates)
     found: tuple[PlanTable, ...] = (
         PlanTable(f"{ranking.lens.capitalize()}: the smallest system of each device and format.", heads, rows),

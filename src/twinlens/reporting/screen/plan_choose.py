@@ -19,14 +19,16 @@ from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan_choose import RESOURCES
+from twinlens.reporting.wording.plan_choose import RESOURCES, UNMOVED
 from twinlens.units import digits
 
 _FIRST = 3
 _BESIDE = 2
 """More models than these are counted on the first screen, and named with --all."""
-_LEAST = ("cluster", "doubled", "sold", "link")
+_LEAST = ("cluster", "specs", "sold", "link")
 """Rows that a screen of 24 lines does without, the first of them first."""
+_SHOWN = 0.05
+"""Percent below which a gain is none."""
 _TIMES = {"inference": ("tpot", "per token"), "training": ("training-step", "step")}
 
 
@@ -50,8 +52,8 @@ def _lines(
     if "sold" not in without:
         yield from _row("sold     ", sold_words(answer, None if full else _FIRST))
     yield from _row("models   ", models(answer, full=full))
-    if "doubled" not in without and (full or not answer.rankings[0].candidates[0].parts):
-        yield from _row("doubled  ", doubled(answer))
+    if "specs" not in without and (full or not answer.rankings[0].candidates[0].parts):
+        yield from _row("+10 %    ", [*slopes(answer), *([UNMOVED] if full else [])])
     yield from _row("branch   ", _clauses(answer.branch))
     yield from _row("systems  ", _clauses(answer.system))
     links = answer.links if full else [each for each in answer.links if each.subject != "alone"] or answer.links[:1]
@@ -124,7 +126,7 @@ def _beside(one: ServingWanted, other: ServingWanted) -> str:
 def models(answer: Choice, *, full: bool = True) -> list[str]:
     """Of the first system, the devices of each model and what limits it there; nothing for one model."""
     first = answer.rankings[0].candidates[0]
-    told = [f"{clean(each.model, 60)} on {each.devices} ({_twice(each)})" for each in first.parts]
+    told = [f"{clean(each.model, 60)} on {each.devices} ({_more(each)})" for each in first.parts]
     if not full and len(told) > _FIRST:
         told = [*told[:_FIRST], f"{len(told) - _FIRST} more"]
     return [f"{first.devices} × {first.device}, to each its own: {', '.join(told)}"] if told else []
@@ -134,7 +136,7 @@ def _table(ranking: Ranking, full: bool) -> FittedTable:
     head = _TIMES[ranking.lens][1]
     shown = ranking.candidates if full else ranking.candidates[:_FIRST]
     rows = tuple(tuple(Text(cell) for cell in cells(each, ranking.lens)) for each in shown)
-    heads = (ranking.lens.capitalize(), "", "tokens/s each", "rank", head, "power", "per M", "2 × of …")
+    heads = (ranking.lens.capitalize(), "", "tokens/s each", "rank", head, "power", "per M", "+10 % of …")
     return FittedTable(heads, ("left", "left", *["right"] * 5, "left"), rows, gap=1)
 
 
@@ -150,12 +152,18 @@ def cells(each: Candidate, lens: str) -> Iterator[str]:
     yield "" if time is None or time.value is None else amount(float(time.value), "s")
     yield "not stated" if each.power_w is None else amount(each.power_w, "w")
     yield million_words(each)
-    yield _twice(each)
+    yield _more(each)
 
 
-def _twice(each: Candidate) -> str:
-    gain = max(each.limit.gains.values())
-    return "overhead" if each.limit.resource == "overhead" else f"{RESOURCES[each.limit.resource]} ×{digits(gain, 2)}"
+def _more(each: Candidate) -> str:
+    name = each.limit.resource
+    return "overhead" if name == "overhead" else f"{RESOURCES[name]} {_gain(each.limit.gains[name])}"
+
+
+def _gain(times: float) -> str:
+    """What a tenth more of something gives: "+8.2 %"."""
+    percent = 100 * (times - 1)
+    return f"{percent:+.1f} %" if abs(percent) >= _SHOWN else "0 %"
 
 
 def _short(value: object, significant: int = 2) -> str:
@@ -166,7 +174,7 @@ def _short(value: object, significant: int = 2) -> str:
 
 
 def _fitting(table: FittedTable, width: int) -> FittedTable:
-    """Without what twice a resource gives, and then without the format, where a device has a long name."""
+    """Without what more of a resource gives, and then without the format, where a device has a long name."""
     for place in (7, 1):
         table = table.without(place) if table.width > width else table
     return table
@@ -182,15 +190,19 @@ def _tied(rankings: Sequence[Ranking]) -> str:
     return f"{', '.join(told)} with the first (95 % comparisons)" if told else ""
 
 
-def doubled(answer: Choice) -> list[str]:
-    """Of one device, what twice each resource gives in either lens."""
+def slopes(answer: Choice) -> list[str]:
+    """Of one device, what a tenth more of each row of its datasheet gives in tokens/s of either lens."""
     first = answer.rankings[0].candidates[0]
-    found = [one for ranking in answer.rankings if (one := ranking.of(first.device)) is not None]
-    told = []
-    for name in ("bandwidth", "compute", "memory"):
-        gains = ", ".join(f"×{digits(one.limit.gains[name], 2)} {one.limit.of}" for one in found)
-        told.append(f"{RESOURCES[name]} {gains}")
-    return [f"{first.device}: {told[0]}", *told[1:]]
+    found = {ranking.lens: one for ranking in answer.rankings if (one := ranking.of(first.device)) is not None}
+    told, still = [], []
+    for name in (each for each in RESOURCES if each in first.limit.gains):
+        gains = [one.limit.gains[name] for one in found.values()]
+        if all(100 * abs(gain - 1) < _SHOWN for gain in gains):
+            still.append(RESOURCES[name])
+        else:
+            told.append(f"{RESOURCES[name]} {', '.join(map(_gain, gains))}")
+    nothing = [f"nothing by {', '.join(still)}"] if still else []
+    return [f"{first.device}, {' and '.join(found)}: {(told or nothing)[0]}", *told[1:], *(nothing if told else [])]
 
 
 def _left_out(rankings: Sequence[Ranking]) -> str:

@@ -12,8 +12,16 @@ from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.plan_rejected import seconds, size
 from twinlens.units import digits
 
-RESOURCES = {"bandwidth": "bandwidth", "compute": "compute", "link": "link", "memory": "memory",
-             "overhead": "overhead"}  # fmt: skip
+RESOURCES = {
+    "bandwidth": "bandwidth", "compute": "16-bit rate", "narrow": "narrow rate", "memory": "memory", "link": "link",
+    "network": "network", "overhead": "overhead",
+}  # fmt: skip
+"""Rows of a datasheet that a prediction uses, in the order in which they are told."""
+UNMOVED = (
+    "in no speed: power (--power judges by it), price (10 % more is 10 % more per M), ECC; the generation of matrix "
+    "engines is their rate, PCIe the link where there is no other"
+)
+"""Rows of a datasheet that change no predicted time."""
 CHOSEN = {
     "rate-each": "tokens/s of one device", "tpot": "time per token", "ttft": "time to the first token", "wait": "wait",
     "prefill": "prefill", "interference": "prefills of others", "step": "decode step", "training-step": "training step",
