@@ -15,12 +15,14 @@ from material import quiet, spec_of, training
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.torch.deepspeed.options import KIND
 from twinlens.executors.torch.deepspeed.python import program_of
+from twinlens.executors.torch.model.build import build_model
 from twinlens.executors.torch.parallel.findings import against_one_process
 from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.record.executor.facts import Facts
+from twinlens.spec.model.any_model import any_model
 from twinlens.spec.study import RunSpec
 from twinlens.system.processes import is_alive
 
@@ -38,10 +40,11 @@ UNCOUNTED = {
 }
 
 
-def spec(precision: str, **options: Any) -> RunSpec:
+def spec(precision: str, model: str = "tiny", **options: Any) -> RunSpec:
     options |= {"python": str(HOSTS), "bucket_mib": 0.25, "whole_below": 0}
     point = {"microbatch": 2, "precision": precision}
-    return spec_of(training(KIND, options=options, executor={"device": "cpu"}, global_batch=8, seq_len=64, point=point))
+    parts = {"options": options, "executor": {"device": "cpu"}, "point": point}
+    return spec_of(training(KIND, model, global_batch=8, seq_len=64, **parts))
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +92,16 @@ def test_zero_trains_as_one_process_does_and_holds_what_theory_says(
     assert min(row.forward_ns or 0, row.backward_ns or 0, row.optimize_ns or 0) > 0
     looked = evaluation_over(ranks.ask({"order": "evaluate", "batches": 1}, "evaluating"), 0, 4, 256)
     assert looked.loss is not None
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_weights_of_a_folder_that_one_rank_reads_train_as_in_one_process(
+    ranks: Ranks, stage: int, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    build_model(any_model("tiny"), "sdpa", 5, torch.device("cpu")).save_pretrained(tmp_path)
+    told = ranks.ask({"order": "open", "spec": spec("fp32", str(tmp_path), stage=stage).to_dict()}, "opening")
+    assert against_one_process(told, "fp32").code == "one-process-equal"
 
 
 def test_a_rank_of_deepspeed_that_is_killed_is_named_and_no_process_is_left(ranks: Ranks) -> None:

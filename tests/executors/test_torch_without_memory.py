@@ -55,6 +55,7 @@ class Live(TorchDispatchMode):
 
         made = function(*args, **(kwargs or {}))
         for tensor in tree_leaves(made):
+            tensor = getattr(tensor, "_local_tensor", tensor)  # this rank's part of a divided one
             if isinstance(tensor, torch.Tensor) and tensor.device.type != "meta":
                 storage = tensor.untyped_storage()
                 if storage.data_ptr() not in self.held:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,7 @@ from twinlens.measurement.machine.energy import amd_meters, energy_facts, open_m
 from twinlens.measurement.machine.host import capture_host
 from twinlens.measurement.machine.nvidia import board_of
 from twinlens.measurement.machine.nvidia_facts import gpu_facts
-from twinlens.measurement.preflight import idle_gpu
+from twinlens.measurement.preflight import idle_gpu, memory
 from twinlens.measurement.preflight.idle_gpu import (
     refuse_lacking_precision,
     refuse_unusable_gpu,
@@ -34,6 +36,7 @@ from twinlens.spec.asked_device import asked_device
 from twinlens.spec.precision import precision
 from twinlens.system import gpu_driver
 from twinlens.system.nvml import gpus_of
+from twinlens.theory.parameter import parameters
 
 A100, H100, GT = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3", "NVIDIA T400"
 
@@ -192,6 +195,27 @@ def test_the_memory_that_is_looked_at_is_that_of_the_board_the_run_will_use(mach
         board = board_of(asked_device(f"cuda:{number}"), gpus, {"CUDA_VISIBLE_DEVICES": mask})
         assert board is not None
         assert board.uuid == uuid
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_folder_that_the_host_cannot_read_is_refused_before_the_gpu_has_it(
+    precision: str, machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine(*[Board(f"GPU-{number}", free=70 << 30) for number in range(4)])
+    config = {"model_type": "llama", "vocab_size": 64, "hidden_size": 32, "intermediate_size": 64,
+              "num_hidden_layers": 2, "num_attention_heads": 4, "max_position_embeddings": 128}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    served, trained = (f(model=str(tmp_path), executor={"device": "cuda"}, point={"precision": precision})
+                       for f in (inference, training))  # fmt: skip
+    weights = parameters(spec_of(served).model.shape).total
+    wide = {"fp32": 4, "bf16": 2}[precision]
+    ranked = training("torch-parallel", str(tmp_path), executor={"device": "cuda"}, options={"ranks": 4})
+    for asked, each in ((served, wide), (trained, 4), (ranked, 4)):  # once, however many ranks there are
+        for free, refused in ((weights * each, False), (weights * each - 1, True)):
+            monkeypatch.setattr(memory.psutil, "virtual_memory", lambda free=free: SimpleNamespace(available=free))
+            with pytest.raises(BadInput, match="are read into the host's memory") if refused else nullcontext():
+                refuse_what_cannot_fit(spec_of(asked))
 
 
 def test_a_board_that_cannot_be_told_beforehand_refuses_nothing(machine: Any) -> None:

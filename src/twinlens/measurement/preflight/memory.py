@@ -133,6 +133,29 @@ def refuse_what_cannot_fit(spec: RunSpec, available_bytes: float | None = None) 
             f"and {where} {show(free_bytes, BYTES)}; take a smaller model, batch or precision",
             code="TL211",
         )
+    _refuse_what_the_host_cannot_read(spec)
+
+
+def _refuse_what_the_host_cannot_read(spec: RunSpec) -> None:
+    """Raises BadInput (TL211) for a folder whose weights do not fit the host's memory, in which one process reads them
+    before a GPU, or each rank its part on one, is given them."""
+    ref = spec.model
+    if ref.folder is None or ref.shape is None or not uses_gpu(spec.device):
+        return
+    read, free = _bytes_read(spec, ref.shape), float(psutil.virtual_memory().available)
+    if read > free:
+        raise BadInput(
+            f"the weights of {ref.name} are read into the host's memory before the GPU has them: {show(read, BYTES)}, "
+            f"and this machine has free {show(free, BYTES)}; take one with more memory, or a smaller model",
+            code="TL211",
+        )
+
+
+def _bytes_read(spec: RunSpec, shape: ModelShape) -> float:
+    """Of all weights in the format that they are made in at least: training keeps fp32, but for weights that stay."""
+    stays = not isinstance(spec.workload, TrainingWorkload) or spec.workload.trained_adapter is not None
+    is_half = stays and spec.point.precision not in ("fp32", "tf32", "int8-dynamic")
+    return float(parameters(shape).total * (2 if is_half else 4))
 
 
 def refuse_what_cannot_fit_together(specs: Sequence[RunSpec], available_bytes: float | None = None) -> None:

@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from twinlens.executors.protocol import Say
 from twinlens.executors.torch.deepspeed.config import config_of
 from twinlens.executors.torch.deepspeed.held import Held, held_by
 from twinlens.executors.torch.deepspeed.options import ZeroOptions
@@ -23,11 +24,11 @@ from twinlens.executors.torch.parallel.wrap import Divided
 from twinlens.record.executor.facts import Estimates
 
 
-def divided_by(asked: ZeroOptions) -> Any:
+def divided_by(asked: ZeroOptions, say: Say = lambda phrase: None) -> Any:
     """Divides a model as `asked`, for `RankTraining`."""
 
     def divide(training: RankTraining) -> Divided:
-        model = _partitioned(asked, training) if asked.stage == 3 else training.whole_model()
+        model = _partitioned(asked, training, say) if asked.stage == 3 else training.own_copy(say)
         engine = ZeroEngine(model, asked, training)
         return Divided(model, engine.forward, dist.get_rank(), engine=engine)
 
@@ -97,7 +98,7 @@ def _config_of(asked: ZeroOptions, training: RankTraining) -> dict[str, Any]:
     return config_of(asked, training.spec.point.precision, training.microbatch, training.accumulate)
 
 
-def _partitioned(asked: ZeroOptions, training: RankTraining) -> nn.Module:
+def _partitioned(asked: ZeroOptions, training: RankTraining, say: Say) -> nn.Module:
     """The model in partitions of stage 3, made module by module, so that no rank ever holds it whole."""
     config = _config_of(asked, training)
     model, recipe = training.bare_model()
@@ -105,7 +106,7 @@ def _partitioned(asked: ZeroOptions, training: RankTraining) -> nn.Module:
     def keep_part(module: nn.Module) -> None:
         deepspeed.zero.Init(module=module, config_dict_or_path=config)
 
-    fill_each(recipe, keep_part)
+    fill_each(recipe, keep_part, say)
     return model
 
 

@@ -46,7 +46,7 @@ def open_zero(spec: RunSpec, rank: Rank, say: Say) -> tuple[RankTraining, dict[s
     plain = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})})
 
     def made(model: AnyModel = spec.model) -> tuple[RankTraining, ZeroEngine]:
-        training = RankTraining(with_model(plain, model), asked, rank.device, divided_by(asked))
+        training = RankTraining(with_model(plain, model), asked, rank.device, divided_by(asked, say))
         assert isinstance(training.divided.engine, ZeroEngine)
         return training, training.divided.engine
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.model.build import build_model
+from twinlens.executors.torch.model.read_once import read_once
 from twinlens.spec.model.any_model import Model
 
 _DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
@@ -53,28 +55,27 @@ def bare_model(ref: Model, attention: str, seed: int, device: torch.device) -> t
 
 def fill(model: nn.Module, recipe: Recipe, say: Say) -> None:
     """Give `model`, or what this rank has of it, memory and weights, after it was divided: of a folder those of its
-    files, which pass through the host's memory, and through a board's module by module."""
+    files, which pass through the host's memory once, and through a board's module by module."""
     model.to_empty(device=recipe.device)
     for part in model.modules():
         if hasattr(part, "tie_weights"):  # two modules that share a weight have one each by now
             part.tie_weights(recompute_mapping=False)
-    loaded = _of_folder(recipe)
+    whole_of = _weights(recipe, say)
     mine, known = {id(module) for module in model.modules()}, set[int]()
     for number, each in enumerate(recipe.drawn):
         if number % 50 == 0:  # a sign of life: of a large model this takes minutes
-            say("drawing weights")
-        whole = _whole(each, recipe.device)
+            say("placing weights")
+        whole = whole_of(each)
         if id(each.module) in mine:
-            _put(each.module, loaded.get(id(each.module), whole), known)
+            _put(each.module, whole, known)
 
 
-def fill_each(recipe: Recipe, done: Callable[[nn.Module], None]) -> None:
+def fill_each(recipe: Recipe, done: Callable[[nn.Module], None], say: Say) -> None:
     """Give each module of an undivided model its own weights whole, and hand it on: `done` keeps a part of them, before
     the next module is drawn. Weights that modules share stay shared."""
-    loaded, known = _of_folder(recipe), dict[int, nn.Parameter]()
+    whole_of, known = _weights(recipe, say), dict[int, nn.Parameter]()
     for each in recipe.drawn:
-        module, whole = each.module, _whole(each, recipe.device)
-        whole = {name: value.to(recipe.device) for name, value in loaded.get(id(module), whole).items()}
+        module, whole = each.module, whole_of(each)
         for name in module._buffers.keys() & whole.keys():
             module._buffers[name] = whole[name]
         for name, bare in module._parameters.items():
@@ -124,26 +125,14 @@ def _put(module: nn.Module, whole: dict[str, torch.Tensor], known: set[int]) -> 
                 parameter.copy_(whole[name])
 
 
-def _of_folder(recipe: Recipe) -> dict[int, dict[str, torch.Tensor]]:
-    """By module, the weights of the files, in the host's memory; empty where they are drawn."""
+def _weights(recipe: Recipe, say: Say) -> Callable[[Drawn], dict[str, torch.Tensor]]:
+    """Whole weights of one module after the other, on the device: drawn, or of the folder."""
     if recipe.ref.folder is None:
-        return {}
-    loaded = build_model(recipe.ref, recipe.attention, 0, torch.device("cpu"))
-    names = {id(each.module): name for each in recipe.drawn for name in [_name(recipe, each.module)]}
-    return {
-        module: {key: value.detach() for key, value in _own(loaded.get_submodule(name)).items()}
-        for module, name in names.items()
-    }
-
-
-def _name(recipe: Recipe, module: nn.Module) -> str:
+        return lambda each: _whole(each, recipe.device)
     root = recipe.drawn[-1].module  # the outermost is drawn last
-    name: str = next(name for name, each in root.named_modules() if each is module)
-    return name
-
-
-def _own(module: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in {**module._parameters, **module._buffers}.items() if value is not None}
+    read = partial(build_model, recipe.ref, recipe.attention, 0, torch.device("cpu"))
+    of_folder = read_once(root, read, recipe.device, say)
+    return lambda each: of_folder(each.module)
 
 
 @contextmanager
@@ -159,7 +148,8 @@ def _noted(recipe: Recipe) -> Iterator[None]:
                 seen.add(id(module))
                 each = Drawn(module, owner, _state(recipe.device))
                 recipe.drawn.append(each)
-                _whole(each, recipe.device)
+                if recipe.ref.folder is None:
+                    _whole(each, recipe.device)
         model.tie_weights(recompute_mapping=False)
 
     PreTrainedModel.init_weights = init_weights

@@ -68,9 +68,17 @@ class RankTraining:
         board ever holds the whole one."""
         given = self.asked, self.device, self.spec.point.precision, self.accumulate
         if self.asked.parallel == "ddp":
-            return divide(self.whole_model(), *given)
+            return divide(self.own_copy(say), *given)
         bare, recipe = self.bare_model()
         return divide(bare, *given, fill=lambda part: fill(part, recipe, say))
+
+    def own_copy(self, say: Say) -> nn.Module:
+        """The undivided model on each of all ranks together; one of them reads the weights of a folder."""
+        if self.ref.folder is None:
+            return self.whole_model()
+        bare, recipe = self.bare_model()
+        fill(bare, recipe, say)
+        return bare
 
     def bare_model(self) -> tuple[nn.Module, Recipe]:
         """The undivided model without memory, and how it is filled."""
