@@ -16,6 +16,7 @@ from twinlens.spec.model.config import text_part
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import AS_SERVED, BITS, Precision
 from twinlens.spec.study import RunSpec
+from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.flop import (
     CONVENTIONS,
@@ -47,11 +48,12 @@ _QUOTED_BY = {
 def theory_of(spec: RunSpec, head: str | None = None, found: Mapping[str, str] = NOTHING) -> Estimates:
     """Work of one step, or of one prefill and one decode step of the whole batch; origin "modelled".
 
-    Absent with the reason for a model of a server's that theory does not know; none where no model runs. `head`: the
+    Absent with the reason for a model of a server's that theory does not know; none where no model runs, or a trainer
+    of the user's whose log alone is read. `head`: the
     format of an output head that a quantised folder leaves wider. `found`: formats by tensor class that a runtime took
     in place of the precision's.
     """
-    if spec.lens == "collective":
+    if spec.lens == "collective" or spec.executor.kind == FROM_LOG:
         return {}
     return work_of(spec, asked_model(spec), head, found)
 

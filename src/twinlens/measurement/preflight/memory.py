@@ -19,6 +19,7 @@ from twinlens.spec.model.reference import ModelShape
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
+from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.nvml import open_gpus
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
@@ -37,6 +38,8 @@ def needed(spec: RunSpec) -> tuple[float | None, str]:
     """
     if spec.lens == "collective":
         return None, "an exchange between ranks: not modelled, each rank has two buffers"
+    if spec.executor.kind == FROM_LOG:
+        return None, "what a trainer of your own takes is its own to say: not modelled"
     model = asked_model(spec)
     if model.shape is None:
         return None, f"serving {model.name}: not modelled, {model.why}"
