@@ -18,7 +18,7 @@ from twinlens.executors.registry import trainer
 from twinlens.executors.trainer_log import megatron, nemo, nemo_automodel, torchtitan, torchtitan_spans
 from twinlens.executors.trainer_log.line import plain, real, seconds, whole
 from twinlens.executors.trainer_log.rows import rows_of
-from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord, collected
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.step import Marks
 from twinlens.reporting.wording.finding import sentence_of
@@ -122,17 +122,17 @@ def test_timers_of_every_rank_give_the_slowest() -> None:
         "     rank  0: 12.34\n",
         "     rank  1: 15.00\n",
     ]
-    assert megatron.read(text).records[0].phases_s == {"optimize": 0.015}
+    assert collected(megatron.read(text)).records[0].phases_s == {"optimize": 0.015}
 
 
 def test_forks_and_earlier_versions_are_read_too() -> None:
-    (deepspeed,) = megatron.read(
-        [" iteration 5/ 9 | consumed tokens: 4096 | elapsed_time_per_iteration_ms=29570.0 |"]
-    ).records
+    (deepspeed,) = megatron.read([" iteration 5/ 9 | consumed tokens: 4096 | elapsed_time_per_iteration_ms=29570.0 |"])
+    assert isinstance(deepspeed, StepRecord)
     assert (deepspeed.step_s, deepspeed.consumed_tokens) == (pytest.approx(29.57), 4096)
     (bloom,) = megatron.read(
         [" iteration 5/ 9 | elapsed time per iteration (s): 29.57 | mtp_1 loss: 2.0 | lm loss: nan |"]
-    ).records
+    )
+    assert isinstance(bloom, StepRecord)
     assert bloom.step_s == 29.57
     assert bloom.losses["mtp_1 loss"] == 2.0
     assert bloom.losses["lm loss"] != bloom.losses["lm loss"], "training that diverged is told"
@@ -217,7 +217,7 @@ def test_a_cut_last_line_is_left_out_and_counted(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_whatever_a_log_holds_its_rows_follow_each_other(text: list[str]) -> None:
     for read in READERS.values():
-        log = read(text)
+        log = collected(read(text))
         assert 0 <= log.unread <= len(text)
         if log.records:
             at_ns = 0

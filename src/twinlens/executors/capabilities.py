@@ -92,6 +92,7 @@ class Capabilities:
     """Requests that an executor can serve; anything else is refused before the run begins.
 
     `runs`: on this machine ("here"), on a server that somebody else started ("elsewhere"), or in the past ("recorded").
+    `here_with`: the option with which one of the past does its work here.
     `families`: the model families it takes. `arrivals`, `tasks`: the kinds of `workload.arrival` and of `workload.task`
     that it answers.
     `precisions`: those it can be asked for; None: it says so itself when it is opened. `why_not`: the reason,
@@ -118,6 +119,7 @@ class Capabilities:
     """
 
     runs: Place = "here"
+    here_with: str = ""
     families: tuple[str, ...] = ("decoder",)
     arrivals: tuple[str, ...] = ("lockstep",)
     tasks: tuple[str, ...] = ("generate",)

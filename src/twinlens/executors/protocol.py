@@ -15,6 +15,7 @@ from twinlens.record.client import ClientRecord
 from twinlens.record.compliance import Response
 from twinlens.record.exchange import Exchange
 from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.record.step import Marks
 from twinlens.schedule.content.prompt import Words
@@ -126,6 +127,19 @@ class HasProcesses(Protocol):
     @property
     def first_pids(self) -> Sequence[int]:
         """Those of this machine below which all the others are."""
+        ...
+
+
+@runtime_checkable
+class RunsCommand(Protocol):
+    """An executor that may start a command of the user's."""
+
+    def log_to(self, path: Path) -> None:
+        """Before `open`: write its output here."""
+        ...
+
+    def findings(self) -> tuple[Finding, ...] | None:
+        """Findings on all that it has printed, in place of those that `open` gave; None where they are final."""
         ...
 
 

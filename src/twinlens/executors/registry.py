@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput, nearest
-from twinlens.executors.capabilities import Capabilities, Executor
+from twinlens.executors.capabilities import Capabilities, Executor, Place
 from twinlens.executors.server_words import ServerWords
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec
@@ -53,6 +53,12 @@ def executor(kind: str) -> Executor:
 def capabilities(kind: str) -> Capabilities:
     """The capabilities of an executor; nothing heavy is imported. Raises BadInput (TL207)."""
     return executor(kind).capabilities
+
+
+def place_of(spec: RunSpec) -> Place:
+    """Where the work of a run is done. Raises BadInput (TL207)."""
+    can = capabilities(spec.executor.kind)
+    return "here" if spec.executor.options.get(can.here_with) else can.runs
 
 
 def trainer(kind: str) -> Trainer:

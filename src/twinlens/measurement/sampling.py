@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from twinlens.executors.registry import capabilities
+from twinlens.executors.registry import place_of
 from twinlens.measurement.machine.energy import open_meters
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.server.dcgm import Dcgm
@@ -24,9 +24,7 @@ def sampling_of(
 ) -> Iterator[Sampler | None]:
     """Samples of the machine into the run folder, from entering on. `pids`: the first processes of a trainer that
     has some of its own. Raises BadInput (TL207) for a page of dcgm-exporter that cannot be read."""
-    if (
-        capabilities(spec.executor.kind).runs == "recorded"
-    ):  # what this machine does meanwhile is nothing of the recorded one's
+    if place_of(spec) == "recorded":  # what this machine does meanwhile is nothing of the recorded one's
         yield None
         return
     # Only the boards this run uses: others draw power too, and it is not this run's.

@@ -14,11 +14,12 @@ from twinlens.executors.protocol import (
     HasProcesses,
     KeepsCheckpoints,
     RemeasuresCeilings,
+    RunsCommand,
     SavesWeights,
     Server,
     Trainer,
 )
-from twinlens.executors.registry import capabilities, opener
+from twinlens.executors.registry import opener, place_of
 from twinlens.measurement.facts.completed import completed
 from twinlens.measurement.facts.origin import marked
 from twinlens.measurement.facts.whole_run import seen_afterwards
@@ -29,6 +30,7 @@ from twinlens.measurement.server_ceilings import server_ceilings
 from twinlens.measurement.take_rows import SayProgress, is_under_load, take_rows
 from twinlens.measurement.turns.worker_turn import TurnQueue
 from twinlens.record.arrow import RowWriter
+from twinlens.record.executor.facts import Facts
 from twinlens.record.running import Running
 from twinlens.record.store import end_run, open_rows, update_run
 from twinlens.spec.study import RunSpec
@@ -93,7 +95,7 @@ def _measure(
     own: Trainer | None,
 ) -> int:
     refuse_what_cannot_run(spec)
-    update_run(folder, place=capabilities(spec.executor.kind).runs)
+    update_run(folder, place=place_of(spec))
     opened = own or opener(spec)
     with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
         return _measure_with(opened, folder, spec, say, running, turns)
@@ -108,6 +110,9 @@ def _measure_with(
     turns: TurnQueue | None,
 ) -> int:
     rows: RowWriter | None = None
+    facts: Facts | None = None
+    if isinstance(opened, RunsCommand):
+        opened.log_to(folder / "command.log")
     begun_s = time.monotonic()
     try:
         opened_facts = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
@@ -139,6 +144,8 @@ def _measure_with(
             assert isinstance(opened, SavesWeights), "its capabilities say that it saves weights"
             opened.save(folder / "weights")
     finally:
+        if facts is not None and isinstance(opened, RunsCommand) and (found := opened.findings()) is not None:
+            update_run(folder, facts=as_tilde(replace(facts, findings=found).to_json()))
         if rows is not None:
             rows.close()
         opened.close()

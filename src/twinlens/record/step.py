@@ -43,7 +43,8 @@ class Marks:
     at each boundary; None means that the phase does not exist here (not 0). What they leave of `end_ns - begin_ns` is
     unattributed. `samples` are sequences or images; `tokens` is 0 for images. `loss` is in nats per token (or image).
     `checkpoint_ns`: the time that a save blocked the step. An "evaluate" row looks at held-out data and trains nothing;
-    a "recover" row is the time from the loss of a rank until training goes on. `tag` names an event inside a row:
+    a "recover" row is the time from the loss of a rank until training goes on; a "between" row is what lay between two
+    steps of a trainer whose log alone is read, and does not say what it was. `tag` names an event inside a row:
     "compile", "skipped", "saving" (a save was being written beside it), "repeat" (a step done before and lost),
     of a watched loop "examined" (evidence was taken) and "no-grad" (the model also ran without gradients), and of a log
     "starting" (the first line of a process, whose time holds what is done once).
@@ -61,7 +62,7 @@ class Marks:
     backward_ns: int | None = None
     communicate_ns: int | None = None
     optimize_ns: int | None = None
-    kind: Literal["step", "evaluate", "recover"] = "step"
+    kind: Literal["step", "evaluate", "recover", "between"] = "step"
     tag: str | None = None
     slice: int | None = None
     rank_begin_ns: tuple[int, ...] | None = None

@@ -16,6 +16,7 @@ from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.run import Run
 from twinlens.record.slice import spans_of
 from twinlens.record.spread import spreads_from_json, spreads_to_json
+from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
@@ -153,6 +154,9 @@ def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]
     metrics |= goodput(run)
     if run.sections.checkpoints is not None:
         metrics |= save_metrics(run.sections.checkpoints, run.steps.where(run.steps.kind == "step"))
+    if run.spec.executor.kind == FROM_LOG:  # step times, losses and counts are its words, whoever started the trainer
+        said = {name: replace(each, origin="quoted") for name, each in metrics.items() if each.value is not None}
+        metrics = metrics | said
     if steadiness is None:
         return metrics, nothing(), {}
     trained = np.flatnonzero((run.steps.kind == "step") & (run.steps.tag != "repeat"))
@@ -291,7 +295,8 @@ def _why_no_energy(run: Run) -> str:
 
 def _said_of_one_gpu(run: Run, *names: str) -> str:
     """The reason for no sum where a trainer's log says a figure of one GPU; "" where it does not."""
-    read = next((each for each in run.facts.findings if each.code == "read-from-log"), None) if run.facts else None
+    facts = run.facts if run.place == "recorded" else None  # what runs here is sampled, and needs no word of the log
+    read = next((each for each in facts.findings if each.code == "read-from-log"), None) if facts else None
     said = read.numbers.get("of_gpu") if read else None
     known = isinstance(said, Mapping) and any(name in said for name in names)
     return "the log says it of one GPU (see the finding) and not how many there are" if known else ""

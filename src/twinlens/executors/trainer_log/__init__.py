@@ -1,1 +1,1 @@
-"""Logs of trainers that somebody else started: Megatron-LM, torchtitan and NeMo, their lines read into rows."""
+"""Logs of trainers (Megatron-LM, torchtitan, NeMo): lines read into rows, whole or while they are written."""

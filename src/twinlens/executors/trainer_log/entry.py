@@ -1,5 +1,5 @@
-"""A trainer that somebody else started, by the lines of its log. Tested on lines of real logs: none of these trainers
-runs without a GPU, and none was at hand.
+"""A trainer by the lines of its log, whoever started it. Tested on lines of real logs: none of these trainers runs
+without a GPU, and none was at hand.
 """
 
 from __future__ import annotations
@@ -7,11 +7,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, get_args
 
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
-from twinlens.executors.trainer_log.options import OPTIONS
+from twinlens.executors.trainer_log.options import OPTIONS, log_of
 from twinlens.spec.workload.adapter import Method
 
 if TYPE_CHECKING:
     from twinlens.executors.protocol import Trainer
+    from twinlens.spec.study import RunSpec
 
 
 def _trainer() -> Trainer:
@@ -20,9 +21,17 @@ def _trainer() -> Trainer:
     return LogTrainer()
 
 
+def _refuse_absent(spec: RunSpec) -> None:
+    from twinlens.executors.trainer_log.command import command_of
+
+    if not command_of(spec.executor.options):
+        log_of(spec.executor.options)
+
+
 EXECUTOR = Executor(
     Capabilities(
         runs="recorded",
+        here_with="command",
         families=ALL_FAMILIES,
         methods=dict.fromkeys(get_args(Method), ()),
         takes_any_type=True,
@@ -30,4 +39,5 @@ EXECUTOR = Executor(
         tried=False,
     ),
     trainer=_trainer,
+    refuse_not_installed=_refuse_absent,
 )

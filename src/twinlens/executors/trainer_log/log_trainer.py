@@ -1,19 +1,21 @@
-"""A log as a trainer: its file is read when it is opened, and each step is the next row."""
+"""A log as a trainer: each line that says a step's time is the next row, whether the log is whole or still written."""
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.options import refuse_outside
 from twinlens.executors.protocol import Say
 from twinlens.executors.trainer_log import megatron, nemo, nemo_automodel, torchtitan, torchtitan_spans
-from twinlens.executors.trainer_log.options import FORMATS, OPTIONS
-from twinlens.executors.trainer_log.rows import Rows, rows_of
-from twinlens.executors.trainer_log.step_record import Reader, ReadLog
+from twinlens.executors.trainer_log.command import Command, command_of, facts_of, in_words
+from twinlens.executors.trainer_log.live import Live, followed, printed_by
+from twinlens.executors.trainer_log.options import FORMATS, OPTIONS, log_of
+from twinlens.executors.trainer_log.rows import Reading, Rows, rows_of
+from twinlens.executors.trainer_log.step_record import Reader, ReadLog, StepRecord, collected
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, unknown
 from twinlens.record.finding import Finding
@@ -33,45 +35,93 @@ _LONGEST_S = 1e9
 
 
 class LogTrainer:
-    """The lines of a log, one after another."""
+    """The lines of a log, one after another: of one that is whole, of one that is still written, or of what a command
+    of the user's prints, which this run starts."""
+
+    def __init__(self) -> None:
+        self._rows: Iterator[Marks] = iter(())
+        self._live: Live | None = None
+        self._command: Command | None = None
+        self._output: Path | None = None
+        self._kind = FORMATS[0]
+
+    @property
+    def first_pids(self) -> tuple[int, ...]:
+        return self._command.pids if self._command is not None else ()
+
+    def log_to(self, path: Path) -> None:
+        self._output = path
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
-        """Raises BadInput (TL207) for a log that holds no row, and (TL202) for a size of step that it contradicts."""
+        """Raises BadInput (TL207) for a log that holds no row, and (TL202) for a size of step that it contradicts;
+        ExecutorFailed (TL302, TL303) for a command that fails."""
         options, workload = spec.executor.options, spec.workload
         assert isinstance(workload, TrainingWorkload)
-        kind = options.get("format", FORMATS[0])
-        path = _file(options.get("log"))
-        if spec.protocol.repeats != 1:
+        self._kind = kind = options.get("format", FORMATS[0])
+        refuse_outside("trainer-log", options, OPTIONS, "follow_s", 0, 1e6)
+        command = command_of(options)
+        if spec.protocol.repeats != 1 and not command:
             raise BadInput("a log is one run, and reading it again adds none: protocol.repeats = 1", code="TL202")
+        if command or options.get("follow_s"):
+            return self._open_live(spec, workload, say)
+        path = log_of(options)
         say(f"reading {path.name}")
         log, cut = _read(path, _READERS[kind])
         if not log.records:
             raise BadInput(_nothing(path, kind, log), code="TL207")
-        _refuse_wrong_size(options, workload, log)
-        tokens_each = 0 if isinstance(workload.data, Images) else workload.seq_len
-        rows = rows_of(log, workload.global_batch, tokens_each)
-        _refuse_unusable(rows, log, path, workload)
-        self._marks = iter(rows.marks)
-        return Facts(ExecutorRecord(_facts(_NAMES[kind], workload)), findings=_findings(rows, log, kind, cut))
+        _refuse_wrong_size(options, workload, log.records)
+        rows = rows_of(log, workload.global_batch, _tokens_each(workload))
+        _refuse_unusable(rows, path)
+        said = [record.samples for record in log.records if record.samples is not None]
+        _refuse_other_batch(said[-1:], path, workload)
+        self._rows = iter(rows.marks)
+        return Facts(ExecutorRecord(_facts(_NAMES[kind], workload)), findings=_findings(rows, kind, log.unread + cut))
 
     def step(self) -> Marks:
-        return next(self._marks)
+        return next(self._rows)
+
+    def findings(self) -> tuple[Finding, ...] | None:
+        live = self._live
+        return None if live is None else _findings(live.rows(), self._kind, live.unread, live.told())
 
     def close(self) -> None:
-        pass
+        if self._command is not None:
+            self._command.close()
 
+    def _open_live(self, spec: RunSpec, workload: TrainingWorkload, say: Say) -> Facts:
+        """Read on until the first line on a step: it tells that this is such a log, and its trainer is then at work."""
+        options, read = spec.executor.options, _READERS[self._kind]
+        reading = Reading(workload.global_batch, _tokens_each(workload))
+        path = self._begin(options, read, reading, say)
+        assert self._live is not None
+        first, command = self._live.first(), self._command
+        if first is None:
+            if command is not None:
+                command.refuse_failure()
+            raise BadInput(_nothing(path, self._kind, _read(path, read)[0]), code="TL207")
+        _refuse_wrong_size(options, workload, (first,))
+        _refuse_other_batch([first.samples] if first.samples is not None else [], path, workload)
+        self._rows = self._live.marks()
+        facts = _facts(_NAMES[self._kind], workload)
+        if command is not None:
+            facts = {name: fact for name, fact in facts.items() if not name.startswith("accelerator.")}
+            facts |= facts_of(command.pids)
+        return Facts(ExecutorRecord(facts), findings=self.findings() or ())
 
-def _file(asked: Any) -> Path:
-    if not isinstance(asked, str) or not asked:
-        raise BadInput('trainer-log needs the log: --set executor.options.log="train.log"', code="TL207")
-    path = Path(asked).expanduser()
-    try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise BadInput(f"executor.options.log: {asked} is no file; give the file that holds the log", code="TL207")
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BadInput(f"executor.options.log: {asked} cannot be read ({why}); give its path", code="TL207") from None
-    return path
+    def _begin(self, options: Mapping[str, Any], read: Reader, reading: Reading, say: Say) -> Path:
+        """The file that is read, once its trainer has been started, or seems to be at work."""
+        if not (words := command_of(options)):
+            path = log_of(options)
+            say(f"following {path.name}")
+            self._live = followed(path, float(options["follow_s"]), read, reading)
+            return path
+        assert self._output is not None, "a run says where the output of its command goes"
+        path = Path(options["log"]).expanduser() if options.get("log") else self._output
+        begin = path.stat().st_size if path.is_file() else 0  # what stands there already is of another training
+        say(f"running {in_words(words)}")
+        self._command = command = Command(words, self._output)
+        self._live = printed_by(command, path, begin, read, reading)
+        return path
 
 
 def _read(path: Path, reader: Reader) -> tuple[ReadLog, bool]:
@@ -88,7 +138,7 @@ def _read(path: Path, reader: Reader) -> tuple[ReadLog, bool]:
 
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
-            return reader(whole_lines(file)), cut
+            return collected(reader(whole_lines(file))), cut
     except OSError as error:
         raise BadInput(f"executor.options.log: {path} cannot be read ({error.strerror})", code="TL207") from None
 
@@ -102,10 +152,14 @@ def _nothing(path: Path, kind: str, log: ReadLog) -> str:
     return f"{path} holds no line on a step by {kind}; executor.options.format is one of {', '.join(FORMATS)}"
 
 
-def _refuse_wrong_size(options: Any, workload: TrainingWorkload, log: ReadLog) -> None:
+def _tokens_each(workload: TrainingWorkload) -> int:
+    return 0 if isinstance(workload.data, Images) else workload.seq_len
+
+
+def _refuse_wrong_size(options: Any, workload: TrainingWorkload, records: Sequence[StepRecord]) -> None:
     refuse_outside("trainer-log", options, OPTIONS, "tokens_per_step", 0, 2**53)
     stated = options.get("tokens_per_step", 0)
-    if not stated and all(record.consumed_tokens is not None for record in log.records):
+    if not stated and all(record.consumed_tokens is not None for record in records):
         return
     batch, length = workload.global_batch, workload.seq_len
     expected = 0 if isinstance(workload.data, Images) else batch * length
@@ -118,15 +172,17 @@ def _refuse_wrong_size(options: Any, workload: TrainingWorkload, log: ReadLog) -
         )
 
 
-def _refuse_unusable(rows: Rows, log: ReadLog, path: Path, workload: TrainingWorkload) -> None:
+def _refuse_unusable(rows: Rows, path: Path) -> None:
     if not rows.marks:
         raise BadInput(f"{path}: no two of its lines say how long a step took; give a longer log", code="TL207")
     if rows.marks[-1].end_ns > _LONGEST_S * 1e9:
         raise BadInput(f"{path}: its steps add up to more than 30 years; are its times in milliseconds?", code="TL207")
-    said = [record.samples for record in log.records if record.samples is not None]
-    if said and said[-1] != workload.global_batch:
+
+
+def _refuse_other_batch(said: Sequence[int], path: Path, workload: TrainingWorkload) -> None:
+    if said and said[0] != workload.global_batch:
         raise BadInput(
-            f"{path} ends with a global batch of {said[-1]:,}, and workload.global_batch is {workload.global_batch:,}; "
+            f"{path} has a global batch of {said[0]:,}, and workload.global_batch is {workload.global_batch:,}; "
             "set it to the log's",
             code="TL202",
         )
@@ -146,12 +202,15 @@ def _facts(name: str, workload: TrainingWorkload) -> dict[str, Fact]:
     }
 
 
-def _findings(rows: Rows, log: ReadLog, kind: str, cut: bool) -> tuple[Finding, ...]:
+def _findings(
+    rows: Rows, kind: str, unread: int, beside: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Finding, ...]:
+    """`beside`: what is known of a log that was read while it was written."""
     said = {
-        "lines": len(rows.marks),
+        "lines": rows.lines,
         "first": rows.first,
         "last": rows.last,
-        "unread": log.unread + cut,
+        "unread": unread,
         "others": rows.others,
         "starts": rows.starts,
         "skipped": rows.skipped,
@@ -160,6 +219,7 @@ def _findings(rows: Rows, log: ReadLog, kind: str, cut: bool) -> tuple[Finding, 
         "of_gpu": dict(rows.of_gpu),
         "phases": [name.removesuffix("_ns") for name in rows.phases],
         "gaps": "inside" if kind in ("torchtitan", "nemo-automodel") else "outside",
+        **beside,
     }
     read = Finding("read-from-log", "notes", _NAMES[kind], said)
     if rows.steps_each == 1:

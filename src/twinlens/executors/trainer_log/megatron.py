@@ -7,11 +7,11 @@ Written after training.py and timers.py of August 2026, forks and earlier versio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from twinlens.executors.trainer_log.line import cells, loss, plain, real, seconds, whole
-from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+from twinlens.executors.trainer_log.step_record import Said, StepRecord
 
 _ITERATION = re.compile(r"\biteration\s+(\d+)\s*/")
 _TIMER = re.compile(r"^\s+([\w-]+)\s*\.*:\s*(?:\(([^,()]+),([^,()]+)\)|([\d.eE+-]+))?\s*$")
@@ -28,24 +28,24 @@ _PEAKS = {"allocated_bytes": "max allocated", "reserved_bytes": "max reserved"}
 _EXCHANGED = ("forward-recv", "backward-recv", "forward-send", "backward-send")
 
 
-def read(lines: Iterable[str]) -> ReadLog:
-    """Records of all lines of iterations. Times of the newest line's timers are the largest of any rank."""
-    records: list[StepRecord] = []
+def read(lines: Iterable[str]) -> Iterator[Said]:
+    """Records of all lines of iterations, each once the next begins: the timers below it are its own, of any rank the
+    largest."""
+    record: StepRecord | None = None
     timers: dict[str, float] = {}
-    peaks: dict[str, float] = {}
-    unread, timer, timed = 0, "", False
-    for line in lines:
+    timer, timed = "", False
+    for place, line in enumerate(lines):
         rank, text = plain(line)
         head = text.partition("|")[0]
         if "|" in text and (found := _ITERATION.search(head)) is not None:
-            _close(records, timers)
+            if record is not None:
+                yield _timed(record, timers)
             timers, timer, timed = {}, "", False
-            record = _record(whole(found[1]), rank, cells(text))
-            unread += record is None
-            records += [record] if record is not None else []
+            record = _record(whole(found[1]), rank, cells(text), place)
+            if record is None:
+                yield None
         elif _MEMORY.search(text) is not None:  # a line of each rank, once the optimizer has its state
-            for name, peak in _said(cells(text), _PEAKS).items():
-                peaks[name] = max(peaks.get(name, 0.0), peak * 2**20)
+            yield {name: peak * 2**20 for name, peak in _said(cells(text), _PEAKS).items()}
         elif not timed:
             timed = _TIMERS in text
         elif (of_rank := _RANK.match(text)) is not None and timer:
@@ -54,8 +54,8 @@ def read(lines: Iterable[str]) -> ReadLog:
             timer = entry[1]
             if (value := real(entry[3] or entry[4])) is not None:
                 timers[timer] = value / 1e3
-    _close(records, timers)
-    return ReadLog(tuple(records), unread, peaks)
+    if record is not None:
+        yield _timed(record, timers)
 
 
 def _said(found: Mapping[str, str], names: Mapping[str, str]) -> dict[str, float]:
@@ -63,7 +63,7 @@ def _said(found: Mapping[str, str], names: Mapping[str, str]) -> dict[str, float
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _record(number: int | None, rank: str, found: Mapping[str, str]) -> StepRecord | None:
+def _record(number: int | None, rank: str, found: Mapping[str, str], place: int) -> StepRecord | None:
     times = (seconds(found[key], unit_s) for key, unit_s in _ELAPSED if key in found)
     step_s, resolution_s = next(times, (None, 0.0))
     if number is None or step_s is None:
@@ -81,12 +81,12 @@ def _record(number: int | None, rank: str, found: Mapping[str, str]) -> StepReco
         nan=whole(found.get("number of nan iterations")) or 0,
         of_gpu=_said(found, _OF_GPU),
         rank=rank,
+        line=place,
     )
 
 
-def _close(records: list[StepRecord], timers: Mapping[str, float]) -> None:
-    if records and timers:
-        records[-1] = replace(records[-1], phases_s=phases(timers))
+def _timed(record: StepRecord, timers: Mapping[str, float]) -> StepRecord:
+    return replace(record, phases_s=phases(timers)) if timers else record
 
 
 def phases(timers: Mapping[str, float]) -> dict[str, float]:

@@ -4,29 +4,23 @@ once there was one, so it is left out. Megatron-Bridge prints Megatron's line in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from twinlens.executors.trainer_log.line import cells, loss, plain, real, seconds, whole
-from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+from twinlens.executors.trainer_log.step_record import Said, StepRecord
 
 _ITERATION = re.compile(r"\bTraining epoch \d+, iteration (\d+)\s*/")
 
 
-def read(lines: Iterable[str]) -> ReadLog:
+def read(lines: Iterable[str]) -> Iterator[Said]:
     """Records of all lines of steps, numbered from 1."""
-    records: list[StepRecord] = []
-    unread = 0
-    for line in lines:
+    for place, line in enumerate(lines):
         rank, text = plain(line)
-        if "|" not in text or (found := _ITERATION.search(text.partition("|")[0])) is None:
-            continue
-        record = _record(whole(found[1]), rank, text)
-        unread += record is None
-        records += [record] if record is not None else []
-    return ReadLog(tuple(records), unread)
+        if "|" in text and (found := _ITERATION.search(text.partition("|")[0])) is not None:
+            yield _record(whole(found[1]), rank, text, place)
 
 
-def _record(iteration: int | None, rank: str, text: str) -> StepRecord | None:
+def _record(iteration: int | None, rank: str, text: str, place: int) -> StepRecord | None:
     found = cells(text)
     step_s, resolution_s = seconds(found.get("train_step_timing in s"), 1.0)
     number = whole(found["global_step"]) if "global_step" in found else iteration
@@ -42,4 +36,5 @@ def _record(iteration: int | None, rank: str, text: str) -> StepRecord | None:
         losses={} if said is None else {"reduced_train_loss": said},
         of_gpu={} if reserved is None else {"reserved_bytes": reserved},
         rank=rank,
+        line=place,
     )

@@ -4,9 +4,9 @@ time between two lines; its memory is the most that torch's allocator gave out o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from twinlens.executors.trainer_log.step_record import ReadLog
+from twinlens.executors.trainer_log.step_record import Said
 from twinlens.executors.trainer_log.torchtitan import Line, between
 
 _LINE = Line(
@@ -16,6 +16,6 @@ _LINE = Line(
 )
 
 
-def read(lines: Iterable[str]) -> ReadLog:
+def read(lines: Iterable[str]) -> Iterator[Said]:
     """Records of all lines of steps but those of a validation; the first of each process has no time."""
     return between(lines, _LINE)

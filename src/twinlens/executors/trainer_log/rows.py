@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord, larger
 from twinlens.record.step import Marks
 
 STARTING = "starting"
@@ -21,6 +21,7 @@ class Rows:
     `starts`: processes that began. `resolution_s`: the last digit of a step's time."""
 
     marks: tuple[Marks, ...]
+    lines: int
     steps_each: int
     first: int
     last: int
@@ -34,63 +35,85 @@ class Rows:
     """Of one GPU: the largest peak of memory, and the mean energy and power of lines after a start."""
 
 
-def rows_of(log: ReadLog, samples: int, tokens_each: int) -> Rows:
-    """`samples`: of a step where no line says it; `tokens_each`: tokens of a sample. Needs one record at least."""
-    of_one = [record for record in log.records if record.rank == log.records[0].rank]
-    marks: list[Marks] = []
-    at_ns, steps_each, starts, used, newest = 0, 1, 0, 0, -1
-    resolution_s = 0.0
-    phases: set[str] = set()
-    for before, record in _with_before(of_one):
-        used += 1
-        starts += before is None
-        steps_each = max(steps_each, record.number - before.number if before else 1)
+class Reading:
+    """Records into rows, one after another. `samples`: of a step where no line says it; `tokens_each`: tokens of a
+    sample."""
+
+    def __init__(self, samples: int, tokens_each: int) -> None:
+        self._samples_else, self._tokens_each = samples, tokens_each
+        self._before: StepRecord | None = None
+        self._newest, self._first, self._at_ns = -1, -1, 0
+        self._steps_each, self._starts, self._others, self._lines = 1, 0, 0, 0
+        self._skipped, self._nan, self._resolution_s = 0, 0, 0.0
+        self._phases, self._peaks = set[str](), dict[str, float]()
+        self._rates = dict[str, tuple[float, int]]()
+
+    def peaks(self, found: Mapping[str, float]) -> None:
+        """Peaks of memory on a line of their own."""
+        self._peaks = larger(self._peaks, found)
+
+    def row(self, record: StepRecord) -> Marks | None:
+        """The row of a record; None where it says no step time, or is of another process, or said before."""
+        last = self._before
+        is_ours = last is None or record.rank == last.rank
+        self._skipped += record.skipped * is_ours
+        self._nan += record.nan * is_ours
+        if last is not None and (not is_ours or record.number == last.number):
+            self._others += 1
+            return None
+        before = last if last is not None and record.number > last.number else None
+        self._before = record
+        self._first = record.number if last is None else self._first
+        self._starts += before is None
+        self._steps_each = max(self._steps_each, record.number - before.number if before else 1)
+        self._of_gpu(record, is_start=before is None)
+        marks = self._marks(record, before)
+        self._newest = max(self._newest, record.number)
+        return marks
+
+    def rows(self, marks: Sequence[Marks] = ()) -> Rows:
+        """What all records so far come to."""
+        means = {name: total / count for name, (total, count) in self._rates.items()}
+        return Rows(
+            tuple(marks), self._lines, self._steps_each, self._first, self._newest, self._others, self._starts,
+            self._skipped, self._nan, self._resolution_s, tuple(sorted(self._phases)), self._peaks | means,
+        )  # fmt: skip
+
+    def _of_gpu(self, record: StepRecord, *, is_start: bool) -> None:
+        self.peaks({name: value for name, value in record.of_gpu.items() if name.endswith("_bytes")})
+        for name, value in record.of_gpu.items():
+            if not is_start and not name.endswith("_bytes"):
+                total, count = self._rates.get(name, (0.0, 0))
+                self._rates[name] = total + value, count + 1
+
+    def _marks(self, record: StepRecord, before: StepRecord | None) -> Marks | None:
         if record.step_s is None:
-            newest = max(newest, record.number)
-            continue
+            return None
         length_ns = max(1, round(record.step_s * 1e9))
         spent: dict[str, Any] = {} if before is None else _phases_ns(record, length_ns)
-        counted = _samples(record, before) or samples
-        marks.append(
-            Marks(
-                at_ns,
-                at_ns + length_ns,
-                samples=counted,
-                tokens=_tokens(record, before) or counted * tokens_each,
-                loss=next((record.losses[name] for name in _LOSSES if name in record.losses), None),
-                tag=_tag(record, before, newest),
-                **spent,
-            )
+        counted = _samples(record, before) or self._samples_else
+        begin_ns, self._at_ns = self._at_ns, self._at_ns + length_ns
+        self._lines += 1
+        self._phases |= spent.keys()
+        finest = self._resolution_s or record.resolution_s
+        self._resolution_s = min(finest, record.resolution_s)
+        return Marks(
+            begin_ns,
+            self._at_ns,
+            samples=counted,
+            tokens=_tokens(record, before) or counted * self._tokens_each,
+            loss=next((record.losses[name] for name in _LOSSES if name in record.losses), None),
+            tag=_tag(record, before, self._newest),
+            **spent,
         )
-        at_ns += length_ns
-        newest = max(newest, record.number)
-        phases |= spent.keys()
-        resolution_s = record.resolution_s if not resolution_s else min(resolution_s, record.resolution_s)
-    skipped, nan = sum(record.skipped for record in of_one), sum(record.nan for record in of_one)
-    ends = of_one[0].number, newest
-    others = len(log.records) - used
-    return Rows(
-        tuple(marks), steps_each, *ends, others, starts, skipped, nan, resolution_s, tuple(sorted(phases)), _of_gpu(log)
-    )
 
 
-def _of_gpu(log: ReadLog) -> dict[str, float]:
-    said: dict[str, list[float]] = {name: [value] for name, value in log.of_gpu.items()}
-    for before, record in _with_before([each for each in log.records if each.rank == log.records[0].rank]):
-        for name, value in record.of_gpu.items():
-            if before is not None or name.endswith("_bytes"):
-                said.setdefault(name, []).append(value)
-    return {name: max(each) if name.endswith("_bytes") else sum(each) / len(each) for name, each in said.items()}
-
-
-def _with_before(records: list[StepRecord]) -> Iterator[tuple[StepRecord | None, StepRecord]]:
-    """Each with the line before it of the same process; None at a start. A step said twice is told once."""
-    before: StepRecord | None = None
-    for record in records:
-        if before is not None and record.number == before.number:
-            continue
-        yield (before if before is not None and record.number > before.number else None), record
-        before = record
+def rows_of(log: ReadLog, samples: int, tokens_each: int) -> Rows:
+    """All rows of a log, as `Reading` gives them. Needs one record at least."""
+    reading = Reading(samples, tokens_each)
+    reading.peaks(log.of_gpu)
+    marks = [row for record in log.records if (row := reading.row(record)) is not None]
+    return reading.rows(marks)
 
 
 def _tag(record: StepRecord, before: StepRecord | None, newest: int) -> str | None:

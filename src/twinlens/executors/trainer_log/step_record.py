@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 
@@ -16,6 +16,7 @@ class StepRecord:
     of a step, under the names of `Marks`. `skipped`, `nan`: iterations since the line before that trained nothing, or
     whose loss was no number. `of_gpu`: what it says of one GPU: `allocated_bytes` and `reserved_bytes` (peaks),
     `energy_j` of a step, `power_w`. `rank`: the prefix of the process that printed it, "" where there is none.
+    `line`: its place in the log, from 0.
     """
 
     number: int
@@ -30,6 +31,7 @@ class StepRecord:
     nan: int = 0
     of_gpu: Mapping[str, float] = field(default_factory=dict)
     rank: str = ""
+    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,5 +44,25 @@ class ReadLog:
     of_gpu: Mapping[str, float] = field(default_factory=dict)
 
 
-Reader = Callable[[Iterable[str]], ReadLog]
-"""Reads the lines of one format; never raises for what they hold."""
+Said = StepRecord | Mapping[str, float] | None
+"""A record, the peaks of a GPU on a line of their own, or a line that begins as a step's does and cannot be read."""
+Reader = Callable[[Iterable[str]], Iterator[Said]]
+"""Reads the lines of one format, and gives each record once its lines are there; never raises for what they hold."""
+
+
+def collected(said: Iterable[Said]) -> ReadLog:
+    """All that a log says, read to its end."""
+    records, peaks, unread = list[StepRecord](), dict[str, float](), 0
+    for each in said:
+        if isinstance(each, StepRecord):
+            records.append(each)
+        elif each is None:
+            unread += 1
+        else:
+            peaks = larger(peaks, each)
+    return ReadLog(tuple(records), unread, peaks)
+
+
+def larger(peaks: Mapping[str, float], found: Mapping[str, float]) -> dict[str, float]:
+    """The larger of each peak."""
+    return dict(peaks) | {name: max(value, peaks.get(name, 0.0)) for name, value in found.items()}

@@ -5,12 +5,12 @@ allocator reserved on one GPU."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from twinlens.executors.trainer_log.line import loss, plain, real, whole
-from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+from twinlens.executors.trainer_log.step_record import Said, StepRecord
 
 _WHEN = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[,.](\d{1,6}))?")
 _MOST_S = 1e5
@@ -32,35 +32,32 @@ _LINE = Line(
 )
 
 
-def read(lines: Iterable[str]) -> ReadLog:
+def read(lines: Iterable[str]) -> Iterator[Said]:
     """Records of all lines of steps; the first of each process has no time, as nothing says when it began."""
     return between(lines, _LINE)
 
 
-def between(lines: Iterable[str], line_of: Line) -> ReadLog:
+def between(lines: Iterable[str], line_of: Line) -> Iterator[Said]:
     """Records whose time is that between two lines of one process."""
-    records: list[StepRecord] = []
     before: dict[str, tuple[int, int]] = {}
-    unread = 0
-    for line in lines:
+    for place, line in enumerate(lines):
         rank, text = plain(line)
         step, said = line_of.step.search(text), line_of.loss.search(text)
         if step is None or said is None:
             continue
         number, value, when = whole(step[1]), loss(said[1]), _when(text)
         if number is None or when is None or value is None:
-            unread += 1
+            yield None
             continue
         at_us, digit_s = when
         earlier, then_us = before.get(rank, (number, at_us))
         steps, spent_s = number - earlier, (at_us - then_us) / 1e6
         known = steps > 0 and 0 < spent_s / steps < _MOST_S
         step_s, resolution_s = (spent_s / steps, digit_s / steps) if known else (None, 0.0)
-        records.append(
-            StepRecord(number, step_s, resolution_s, losses={"loss": value}, of_gpu=_memory(text, line_of), rank=rank)
-        )
         before[rank] = (number, at_us)
-    return ReadLog(tuple(records), unread)
+        yield StepRecord(
+            number, step_s, resolution_s, losses={"loss": value}, of_gpu=_memory(text, line_of), rank=rank, line=place
+        )
 
 
 def _memory(text: str, line_of: Line) -> dict[str, float]:

@@ -5,30 +5,24 @@ Its other spans are host times: nothing waits for the device at their ends, so t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from twinlens.executors.trainer_log.line import plain, seconds, whole
-from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord
+from twinlens.executors.trainer_log.step_record import Said, StepRecord
 from twinlens.system.document import json_of
 
 _END = "step_end"
 
 
-def read(lines: Iterable[str]) -> ReadLog:
+def read(lines: Iterable[str]) -> Iterator[Said]:
     """Records of all ends of steps; losses and samples are in another file."""
-    records: list[StepRecord] = []
-    unread = 0
-    for line in lines:
-        if f'"{_END}"' not in line:
-            continue
-        record = _record(line)
-        unread += record is None
-        records += [record] if record is not None else []
-    return ReadLog(tuple(records), unread)
+    for place, line in enumerate(lines):
+        if f'"{_END}"' in line:
+            yield _record(line, place)
 
 
-def _record(line: str) -> StepRecord | None:
+def _record(line: str, place: int) -> StepRecord | None:
     try:
         data: Any = json_of(plain(line)[1])
     except ValueError:
@@ -39,4 +33,4 @@ def _record(line: str) -> StepRecord | None:
     step_s, resolution_s = seconds(repr(value) if isinstance(value, int | float) else None, 1e-3)
     if number is None or step_s is None or isinstance(value, bool):
         return None
-    return StepRecord(number, step_s, resolution_s, rank=str(data.get("rank", ""))[:20])
+    return StepRecord(number, step_s, resolution_s, rank=str(data.get("rank", ""))[:20], line=place)

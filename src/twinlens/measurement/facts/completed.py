@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twinlens.executors.capabilities import is_as_shipped
-from twinlens.executors.registry import capabilities, executor
+from twinlens.executors.registry import capabilities, executor, place_of
 from twinlens.measurement.facts.predicted_bubble import predicted_bubble
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
@@ -35,7 +35,7 @@ def _as_found(spec: RunSpec, record: ExecutorRecord) -> Mapping[str, str]:
 def completed(facts: Facts, spec: RunSpec, running: Running | None, pids: Sequence[int] = ()) -> Facts:
     """The executor's own facts, with the host's, the measuring layer's and what theory says of the work. `pids`: the
     first processes of an executor that has some of its own."""
-    place = capabilities(spec.executor.kind).runs
+    place = place_of(spec)
     if place == "recorded":
         return facts  # the machine is the recorded one, not this one
     if place == "elsewhere":
@@ -49,6 +49,9 @@ def completed(facts: Facts, spec: RunSpec, running: Running | None, pids: Sequen
     host = capture_host("cuda" if on_gpu else "cpu", used, ours, in_use=True)
     meters = open_meters(open_gpus(used)[0] if used else (), boards=used)
     power = energy_facts(meters, "gpu" if on_gpu else "package")
+    if capabilities(spec.executor.kind).runs == "recorded":  # what the user's command trains, and in which Python
+        board = {key: host[key] for key in _BOARD if on_gpu and key in host and host[key].value is not None}
+        return replace(facts, executor=ExecutorRecord(host | power).merged(facts.executor).merged(board))
     software = software_facts() if running is None else {}  # a launched server has a Python of its own
     record = ExecutorRecord(host | software | power | provenance(spec, facts)).merged(facts.executor)
     # The driver's own word on a board goes before the framework's, which stands in where there is no NVML.

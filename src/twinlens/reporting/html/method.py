@@ -76,7 +76,7 @@ _OTHERS = {
     ),
     FROM_LOG: (
         "a trainer's log",
-        "The rows are lines of a log; nothing was measured here, and the log says neither seed nor data.",
+        "The rows are lines of a log, which says neither seed nor data; its finding says what was measured here.",
     ),
 }
 

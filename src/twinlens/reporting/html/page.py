@@ -209,7 +209,11 @@ def why(summary: Summary) -> str:
 def when(view: View) -> str:
     """From the first start to the last end, UTC."""
     starts = sorted(run.started_utc for run, _ in view.material)
-    read = "read " if all(run.spec.executor.kind == FROM_LOG for run, _ in view.material) else ""
+    read = (
+        "read "
+        if all(run.spec.executor.kind == FROM_LOG and run.place == "recorded" for run, _ in view.material)
+        else ""
+    )
     ends = sorted(run.ended_utc for run, _ in view.material if run.ended_utc)
     if not ends:
         return f"{read}{_clock(starts[0])}, not ended"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.spec.load import dump
 from twinlens.spec.study import RunSpec
+from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import show
@@ -56,6 +58,7 @@ def _choices(checked: Check, width: int) -> Iterator[RenderableType]:
     for most in _TERSE:
         yield Stack(
             hanging("", f"{clean(checked.study.name, 60)} {can}: {_planned(checked)}.", "bold"),
+            *_commands(checked),
             Text(""),
             *_quantiles(checked, most),
             *_theory(checked.points, most, width),
@@ -130,7 +133,16 @@ def _name(spec: RunSpec) -> str:
     return ", ".join(filter(None, [spec.point.label, policy or ("" if is_served else f"batch {spec.point.batch}")]))
 
 
+def _commands(checked: Check) -> Iterator[RenderableType]:
+    """The user's own commands that a measurement would start: said before it does."""
+    asked = [spec.executor.options.get("command") for spec in checked.study.point_runs()]
+    for words in dict.fromkeys(shlex.join(map(str, each)) for each in asked if isinstance(each, list | tuple) and each):
+        yield hanging("", f"Measuring it runs, without a shell: {clean(words, 400)}", "")
+
+
 def _planned(checked: Check) -> str:
+    if checked.study.executor.kind == FROM_LOG:
+        return f"{checked.runs} run{'s' * (checked.runs != 1)}, as long as the trainer's log goes on"
     time, search = show(checked.expected_s, "s"), checked.study.search
     if search is None:
         return f"{checked.runs} run{'s' * (checked.runs != 1)}, about {time}"

@@ -29,8 +29,7 @@ def workload_words(run: Run, summary: Summary) -> str:
     else:
         parts, rows = _inference(workload, run), _counted(summary.rows, "request")
     if not is_driven(run):  # nobody asked for a duration, and its seed is its own
-        read = "read " if run.spec.executor.kind == FROM_LOG else ""
-        return f"{lens_of(run)}: " + " · ".join([*parts, rows, read + moment(run)])
+        return f"{lens_of(run)}: " + " · ".join([*parts, rows, *_of_log(run)])
     again = f", attempt {summary.attempt}" if summary.attempt > 1 else ""
     return f"{lens_of(run)}: " + " · ".join(
         [
@@ -42,10 +41,17 @@ def workload_words(run: Run, summary: Summary) -> str:
     )
 
 
+def _of_log(run: Run) -> list[str]:
+    """When, and whose words the steps are."""
+    if run.spec.executor.kind != FROM_LOG:
+        return [moment(run)]
+    return [f"read {moment(run)}"] if run.place == "recorded" else ["steps quoted from its log", moment(run)]
+
+
 def _steps(run: Run) -> str:
     """ "80 steps, 4 evaluations": rows of each kind; an evaluation is no step."""
     kinds = list(run.steps.kind) if run.table.num_rows else []
-    others = {"evaluation": kinds.count("evaluate"), "recovery": kinds.count("recover")}
+    others = {"evaluation": kinds.count("evaluate"), "recovery": kinds.count("recover"), "gap": kinds.count("between")}
     beside = [_counted(count, word) for word, count in others.items() if count]
     return ", ".join([_counted(kinds.count("step"), "step"), *beside])
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.record.finding import Finding
+from twinlens.reporting.display import clean
 from twinlens.reporting.wording.number import number, numbers
 from twinlens.units import BYTES, JOULES, SECONDS, WATTS, show
 
@@ -15,12 +16,45 @@ def _read_from_log(finding: Finding) -> str:
     counted = "; ".join(words for words in (_counted(finding, *each) for each in _COUNTS) if words)
     phases = finding.numbers.get("phases") or ()
     known = f"Of phases it says {', '.join(map(str, phases))}." if phases else "It says no phases, so none are known."
-    between = "lies in the rows" if finding.numbers.get("gaps") == "inside" else "lies in no row"
+    of_clock = "command" in finding.numbers
+    nowhere = "lies in rows of its own, which no rate counts" if of_clock else "lies in no row"
+    between = "lies in the rows" if finding.numbers.get("gaps") == "inside" else nowhere
     return (
-        f"Read from a log of {finding.subject}: {lines:,} lines that say a step's time, steps {first:,} to {last:,}, "
-        f"to {show(float(resolution_s), SECONDS, 2)}{f' ({counted})' if counted else ''}; nothing was measured here. "
-        f"{known}{_of_gpu(finding)} What came between steps (evaluations, checkpoints) {between}."
+        f"{_whence(finding)}: {lines:,} lines that say a step's time, steps {first:,} to {last:,}, "
+        f"to {show(float(resolution_s), SECONDS, 2)}{f' ({counted})' if counted else ''}{_measured(finding)}. "
+        f"{known}{_of_gpu(finding)} What came between steps (evaluations, checkpoints) {between}{_clock(finding)}."
     )
+
+
+def _whence(finding: Finding) -> str:
+    command = finding.numbers.get("command")
+    if isinstance(command, str):
+        return f"This run started `{clean(command, 320)}` and quotes the lines of {finding.subject} that it wrote"
+    return f"{'Followed' if finding.numbers.get('followed') else 'Read from'} a log of {finding.subject}"
+
+
+def _measured(finding: Finding) -> str:
+    if "command" not in finding.numbers:
+        return "; nothing was measured here"
+    return (
+        ". Step times, losses and counts are quoted from it; what is told of power, energy, temperature, memory and "
+        "processors was measured here meanwhile"
+    )
+
+
+def _clock(finding: Finding) -> str:
+    """How the log's step times lie on the clock of the run that read them while they were written."""
+    if "command" not in finding.numbers:
+        return ""
+    before, between_s, ahead_s = (float(finding.numbers.get(name) or 0.0) for name in _ON_CLOCK)
+    gaps = f": {show(between_s, SECONDS, 2)} in all" if between_s else ""
+    early = f"; lines from before sampling began: {before:.0f}" if before else ""
+    wrong = f"; its step times add up to {show(ahead_s, SECONDS, 2)} more than passed here" if ahead_s > _LATE_S else ""
+    return f"{gaps}{early}{wrong}"
+
+
+_ON_CLOCK = ("before", "between_s", "ahead_s")
+_LATE_S = 1.0
 
 
 def _of_gpu(finding: Finding) -> str:

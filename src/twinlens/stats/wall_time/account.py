@@ -55,6 +55,8 @@ def _whole_row(kind: str, tag: str | None) -> str:
         return "restart"
     if kind == "evaluate":
         return "evaluation"
+    if kind == "between":
+        return "other"
     if tag in _STARTING:
         return "startup"
     return {"repeat": "repeat", "skipped": "other"}.get(tag or "", "useful")
