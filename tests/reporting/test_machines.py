@@ -82,6 +82,30 @@ def test_a_factor_is_never_of_one_framework_over_another(tmp_path: Path) -> None
     assert all(reference_of(one, groups) is None for one in groups)
 
 
+def test_ranks_and_one_process_on_one_node_ran_on_one_machine(tmp_path: Path) -> None:
+    """Ranks say how many nodes they had and what their messages took; a process without ranks says neither."""
+
+    def on_ranks(pair: Pair, nodes: int) -> Pair:
+        record = pair[0].folder / "run.json"
+        data = json.loads(record.read_text())
+        like = data["facts"]["executor"]["host.cpu.model"]
+        for name, value in {"interconnect.node_count": nodes, "interconnect.collectives": "gloo"}.items():
+            data["facts"]["executor"][name] = {**like, "value": value}
+        record.write_text(json.dumps(data))
+        run = read_run(pair[0].folder)
+        return run, summarise(run)
+
+    alone, ranks, nodes = training_run(tmp_path, "fp32"), training_run(tmp_path, "bf16"), training_run(tmp_path, "fp32")
+    pairs = [alone, on_ranks(ranks, 1), on_ranks(nodes, 2)]
+    assert [run.facts.executor.value("interconnect.node_count") for run, _ in pairs if run.facts] == [None, 1, 2]
+    one, other, apart = (summary.machine for _, summary in pairs)
+    assert one is not None
+    assert other is not None
+    assert apart is not None
+    assert one.id == other.id
+    assert one.id != apart.id, "two nodes are not one"
+
+
 def test_two_stacks_on_one_machine_have_two_names(tmp_path: Path) -> None:
     newer = {"software__framework__version": "2.99.0"}
     pairs = [training_run(tmp_path, "fp32"), moved(training_run(tmp_path, "fp32"), "AMD EPYC 9654 96-Core Processor",

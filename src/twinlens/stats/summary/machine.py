@@ -21,7 +21,7 @@ _HARDWARE = "AB"
 _GIVEN = (
     "host.cpu.usable_threads", "host.cgroup.cpu_limit", "host.cgroup.memory_limit_bytes", "accelerator.count",
     "accelerator.firmware", "host.cpu.governor", "host.cpu.max_mhz", "host.storage", "host.os", "host.kernel",
-    "host.container", "host.container_digest",
+    "host.container", "host.container_digest", "interconnect.collectives",
 )  # fmt: skip
 # What is of the software and not of the operating point: a sweep of precisions or graphs must not part a study.
 _SOFTWARE = (
@@ -38,6 +38,8 @@ def machine_of(run: Run) -> Machine | None:
     record, url = run.facts.executor, _attached(run)
     mine = [key for key in FIELDS if FIELDS[key].letter[0] in _HARDWARE and key not in _GIVEN]
     hardware = {"url": url} if url else _known(record, mine)
+    if hardware.get("interconnect.node_count") == 1:  # ranks say so; a process without ranks says nothing
+        del hardware["interconnect.node_count"]
     software = _known(record, (*_GIVEN, *_SOFTWARE)) | {
         "kind": run.spec.executor.kind,
         "graph": run.spec.executor.options.get("graph", "auto"),
