@@ -44,8 +44,10 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 	touch $@
 
 # Engines that run in this process, and adapters of PEFT, each an extra; none of them changes torch, transformers or numpy.
+# llama.cpp comes as source: the wheels do not wait for its C++ build, and are there where it fails.
 .venv/engines: .venv/ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[onnxruntime,openvino,llama-cpp-engine,finetune]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[onnxruntime,openvino,finetune]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[llama-cpp-engine]'
 	touch $@
 
 # Trainers of other projects, beside the packages of .venv: Lightning and trl, which tl.watch's callbacks are tried on, and

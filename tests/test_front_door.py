@@ -26,6 +26,15 @@ def test_everything_that_is_offered_is_there() -> None:
         _ = tl.mesure
 
 
+def test_no_wheel_of_an_engine_waits_for_a_build_from_source() -> None:
+    recipe = (Path(__file__).parents[1] / "Makefile").read_text(encoding="utf-8").partition("\n.venv/engines:")[2]
+    wheels, source = (
+        line.rpartition("-e ")[2] for line in recipe.split("\n\n")[0].splitlines() if "pip install" in line
+    )
+    assert wheels == "'.[onnxruntime,openvino,finetune]'"
+    assert source == "'.[llama-cpp-engine]'", "llama.cpp is built where it is installed, and may fail"
+
+
 def test_verbs_have_the_same_names_in_both_places() -> None:
     verbs = set(get_command(app).commands)  # type: ignore[attr-defined]
     assert verbs - set(tl.__all__) == {"list"}, "`import *` leaves Python's own word alone"
