@@ -220,6 +220,8 @@ def test_a_loss_that_is_no_number_is_never_equal_and_the_sentence_says_so(
             'take "hsdp" (replicate × shard × tensor) or "pp" alone, or read',
         ),
         ({"parallel": "pp", "ranks": 4, "replicate": 4}, "a pipeline of split or copied stages is not measured here"),
+        ({"parallel": "pp", "ranks": 2, "replicate": 2}, "a pipeline of split or copied stages is not measured here"),
+        ({"parallel": "ddp", "ranks": 2, "replicate": 2}, 'replicate of torch-parallel is of "hsdp", and not of "ddp"'),
         ({"rank": 2}, "no option 'rank'"),
         ({"on": "ray://head"}, "ranks run here or on Ray: ray://HOST:PORT or ray://local, not 'ray://head'"),
     ],

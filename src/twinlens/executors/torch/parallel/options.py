@@ -147,7 +147,8 @@ _AXES = {"ddp": ("replicate",), "fsdp2": ("shard",), "hsdp": ("replicate", "shar
 
 def _refuse_without_effect(asked: ParallelOptions, options: Mapping[str, Any]) -> None:
     for name, ways in _ONLY_OF.items():
-        if options.get(name, OPTIONS[name].default) != OPTIONS[name].default and asked.parallel not in ways:
+        idle = 1 if name == "replicate" else OPTIONS[name].default  # the value that asks for nothing
+        if options.get(name, idle) != idle and asked.parallel not in ways:
             words = " and ".join(f'"{way}"' for way in ways)
             instead = "leave it out"
             if name in ("tensor", "replicate") and asked.parallel == "pp":
