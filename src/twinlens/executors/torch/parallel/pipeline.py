@@ -21,6 +21,9 @@ from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.parallel.degrees import stages_each
 from twinlens.executors.torch.parallel.options import ParallelOptions
 
+Fill = Callable[[nn.Module], None]
+"""Gives what this rank has of a model without memory its weights."""
+
 
 class Part(nn.Module):  # type: ignore[misc]
     """Consecutive layers of a decoder, `begin` to `end`: token ids or hidden states in, hidden states or scores out."""
@@ -115,16 +118,9 @@ class Pipeline:
 
 
 def pipeline_of(
-    model: nn.Module,
-    options: ParallelOptions,
-    device: torch.device,
-    precision: str,
-    microbatches: int,
-    fill: Callable[[nn.Module], None] = lambda part: None,
+    model: nn.Module, options: ParallelOptions, device: torch.device, precision: str, microbatches: int, fill: Fill
 ) -> Pipeline:
-    """`fill`: gives the parts of this rank their weights.
-
-    Raises BadInput (TL202) for a model that is not laid out as a table, layers, a norm and a head."""
+    """Raises BadInput (TL202) for a model that is not laid out as a table, layers, a norm and a head."""
     rank, ranks, each = torch.distributed.get_rank(), options.ranks, stages_each(options)
     places = [rank + turn * ranks for turn in range(each)]
     parts = _parts(model, places, ranks * each, precision)

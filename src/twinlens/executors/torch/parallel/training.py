@@ -68,7 +68,7 @@ class RankTraining:
         board ever holds the whole one."""
         given = self.asked, self.device, self.spec.point.precision, self.accumulate
         if self.asked.parallel == "ddp":
-            return divide(self.own_copy(say), *given)
+            return divide(self.own_copy(say), *given, fill=lambda whole: None)
         bare, recipe = self.bare_model()
         return divide(bare, *given, fill=lambda part: fill(part, recipe, say))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,7 @@ from twinlens.executors.torch.evidence.subject import Engine
 from twinlens.executors.torch.marks import mark
 from twinlens.executors.torch.parallel.mesh import DATA_AXES, data_rank, mesh_of
 from twinlens.executors.torch.parallel.options import ParallelOptions
-from twinlens.executors.torch.parallel.pipeline import Pipeline, pipeline_of
+from twinlens.executors.torch.parallel.pipeline import Fill, Pipeline, pipeline_of
 from twinlens.executors.torch.parallel.tensor_parallel import keep_own_gradients, split_layers
 
 
@@ -61,17 +60,9 @@ class Divided:
 
 
 def divide(
-    model: nn.Module,
-    options: ParallelOptions,
-    device: torch.device,
-    precision: str,
-    microbatches: int,
-    fill: Callable[[nn.Module], None] = lambda part: None,
+    model: nn.Module, options: ParallelOptions, device: torch.device, precision: str, microbatches: int, fill: Fill
 ) -> Divided:
-    """Raises BadInput (TL202) for a model that torch cannot divide so.
-
-    `fill`: gives what this rank has of a model without memory its weights; DDP takes a whole model that has them.
-    """
+    """DDP takes a model that has its weights already. Raises BadInput (TL202) where torch cannot divide it so."""
     mesh = mesh_of(options, device.type)
     if options.parallel == "pp":
         pipeline = pipeline_of(model, options, device, precision, microbatches, fill)
