@@ -204,11 +204,14 @@ def test_an_answer_without_measure_harms_no_other(
     worst: Behaviour, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held: list[int] = []
+    kept: list[int] = []
     look = Exchange.look
 
     def watched(exchange: Exchange) -> bool:
         held.append(sum(map(len, exchange.got[::3])))
-        return look(exchange)
+        is_over = look(exchange)
+        kept.append(exchange._meaning._body_bytes)
+        return is_over
 
     monkeypatch.setattr(Exchange, "look", watched)
     defaults = event_loop.EventLoop.__init__.__kwdefaults__
@@ -227,6 +230,7 @@ def test_an_answer_without_measure_harms_no_other(
     ended = any(said in error for said in (words, "the answer does not end", "no end after 5 s"))
     assert ended, "bounded by bytes of a piece or of all that came, and on a slow machine by time"
     assert max(held) <= 2**19, "what is not understood yet is bounded too"
+    assert max(kept) <= 2**21, "and so is what is kept to its end"
 
 
 def test_a_long_answer_is_understood_in_slices() -> None:

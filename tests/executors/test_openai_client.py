@@ -37,6 +37,7 @@ from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, pl
 from material import inference, quiet, spec_of
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_client import event_loop
+from twinlens.executors.http_client.limits import refuse_too_many
 from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.http_client.poller import _Poller
 from twinlens.executors.openai import executor
@@ -119,6 +120,12 @@ def test_more_connections_than_the_machine_has_are_refused_before() -> None:
     with pytest.raises(BadInput, match="10000000 requests at once") as caught:
         OpenAIServer().open(spec_of(data), quiet)
     assert caught.value.code == "TL214"
+
+
+def test_fewer_files_than_python_itself_needs_leave_no_connection_and_not_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (16, 16))
+    with pytest.raises(BadInput, match=r"1 requests at once .* this machine allows 0 "):
+        refuse_too_many(1)
 
 
 def test_running_out_of_files_ends_the_run_and_loses_no_row() -> None:

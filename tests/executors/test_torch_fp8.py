@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -96,3 +99,19 @@ def test_the_ceiling_of_fp8_has_a_scale_for_each_row_as_the_run_has(monkeypatch:
     call()
     assert seen == [((32, 1), (1, 48))]
     assert kernel == "torch._scaled_mm, a scale per row"
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
+@pytest.mark.parametrize(("has_driver", "extras"), [(True, "torch,serve,ray,dev,fp8"), (False, "torch,serve,ray,dev")])
+def test_make_installs_torchao_where_there_is_a_driver(has_driver: bool, extras: str, tmp_path: Path) -> None:
+    for name in ("sh", *(["nvidia-smi"] if has_driver else [])):
+        (tmp_path / name).symlink_to(shutil.which("sh") or "")
+    told = subprocess.run(  # what it would do, and its variables; nothing is run
+        [shutil.which("make") or "", "-pn"],
+        cwd=Path(__file__).parents[2],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"\nEXTRAS := {extras}\n" in told.stdout

@@ -13,6 +13,7 @@ from typing import Any
 
 from twinlens.executors.http_client.answer.chunk_end import END
 from twinlens.executors.http_client.answer.ended import Ended
+from twinlens.executors.http_client.answer.meaning import MOST_JSON_BYTES
 from twinlens.executors.http_client.backlog import Backlog
 from twinlens.executors.http_client.coalesce import TICK_NS
 from twinlens.executors.http_client.connection import Address
@@ -34,7 +35,8 @@ _LINE_ENDS = 13  # the larger of the two characters that end a line
 class EventLoop:
     """Requests go in by `start`; what has ended comes out of `wait`.
 
-    `timeout_ns`: how long an exchange may take from when it was sent. `most_bytes`: how long an answer may be.
+    `timeout_ns`: how long an exchange may take from when it was sent. `most_bytes`: how long an answer may be,
+    `most_json_bytes`: one in one piece of JSON, of which every request in flight may keep as much.
     """
 
     def __init__(
@@ -43,10 +45,11 @@ class EventLoop:
         *,
         timeout_ns: int,
         most_bytes: int = 64 * 2**20,
+        most_json_bytes: int = MOST_JSON_BYTES,
         stamps: bool = True,
         now_ns: Callable[[], int] = monotonic_ns,
     ) -> None:
-        self._most_bytes, self._now_ns = most_bytes, now_ns
+        self._most_bytes, self._most_json_bytes, self._now_ns = most_bytes, most_json_bytes, now_ns
         self._poller: Any = poller()
         self.counts = Counts()
         self._connections = Connections(address, self._poller, self.counts, stamps=stamps)
@@ -90,7 +93,8 @@ class EventLoop:
     def prepare(self, tokens: int = 0) -> Exchange:
         """What will take the answer to a request that is written ahead."""
         fair = _MOST_KEPT_READS // (len(self._in_flight.running) + 1)
-        return Exchange(self.offset, self._most_bytes, min(FOLD_READS, max(_LEAST_FOLD_READS, fair)), tokens)
+        fold_reads = min(FOLD_READS, max(_LEAST_FOLD_READS, fair))
+        return Exchange(self.offset, self._most_bytes, fold_reads, tokens, self._most_json_bytes)
 
     def wait(self, until_ns: int | None) -> list[Ended]:
         """Receive until something has ended or it is `until_ns`."""

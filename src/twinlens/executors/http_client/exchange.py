@@ -9,7 +9,7 @@ from typing import Any
 from twinlens.executors.http_client.answer.chunk_end import ends_in_chunks, is_one_chunk
 from twinlens.executors.http_client.answer.ended import Ended, merged_reads
 from twinlens.executors.http_client.answer.head import Malformed
-from twinlens.executors.http_client.answer.meaning import Meaning
+from twinlens.executors.http_client.answer.meaning import MOST_JSON_BYTES, Meaning
 from twinlens.executors.http_client.timing.arrival_times import Arrivals
 from twinlens.executors.http_client.timing.timestamp import WallOffset
 from twinlens.record.request import Loss
@@ -50,7 +50,14 @@ class Exchange:
         "sent_ns",
     )
 
-    def __init__(self, offset: WallOffset, most_bytes: int, fold_reads: int = FOLD_READS, tokens: int = 0) -> None:
+    def __init__(
+        self,
+        offset: WallOffset,
+        most_bytes: int,
+        fold_reads: int = FOLD_READS,
+        tokens: int = 0,
+        most_json_bytes: int = MOST_JSON_BYTES,
+    ) -> None:
         """`tokens`: how many will come, where it matters that little is left to do when the last has."""
         self.key, self._fold_at = 0, _A_READ * fold_reads
         # Not at the same read for all of those that end together.
@@ -65,7 +72,7 @@ class Exchange:
         self._lost: str | None = None  # why nothing more comes; "": the other side has closed
         self._is_dead = self._may_be_complete = False
         self._first = 0
-        self._meaning, self._arrivals = Meaning(most_bytes), Arrivals(offset)
+        self._meaning, self._arrivals = Meaning(most_bytes, most_json_bytes), Arrivals(offset)
 
     def look(self) -> bool:
         """Understand some of what has come; whether the answer is over, or beyond hope.

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from twinlens.executors.http_client.answer.ended import Ended
+from twinlens.executors.http_client.answer.meaning import MOST_JSON_BYTES
 from twinlens.executors.kserve.metadata import DATATYPES, Tensors
 from twinlens.executors.one_answer.check import tensor_fault
 from twinlens.executors.one_answer.row import row_of_one_answer
@@ -31,6 +32,7 @@ class ImageRequests:
 
     forces_length = False
     free = False
+    most_json_bytes = MOST_JSON_BYTES
 
     def __init__(self, tensors: Tensors, images: int, path: str, head: str, seed: int) -> None:
         self._tensors, self._images = tensors, images

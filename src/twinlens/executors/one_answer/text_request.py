@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any, Self
 
 from twinlens.executors.http_client.answer.ended import Ended
+from twinlens.executors.http_client.answer.meaning import MOST_JSON_BYTES
 from twinlens.executors.one_answer.check import embedding_fault, rerank_fault
 from twinlens.executors.one_answer.row import row_of_one_answer
 from twinlens.record.request import Request
@@ -23,6 +24,7 @@ class TextRequests:
 
     forces_length = False
     free = False
+    most_json_bytes = MOST_JSON_BYTES
 
     def __init__(self, task: Embed | Rerank, words: Words, path: str, head: str, fixed: Mapping[str, Any]) -> None:
         self.task, self._words, self._path, self._head, self._fixed = task, words, path, head, dict(fixed)

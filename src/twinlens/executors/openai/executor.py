@@ -99,7 +99,12 @@ class OpenAIServer:
         """Get ready to play against an endpoint whose address is known."""
         target = endpoint.target
         self._endpoint = endpoint
-        self._loop = EventLoop(address, timeout_ns=round(target.timeout_s * 1e9), stamps=target.kernel_stamps)
+        self._loop = EventLoop(
+            address,
+            timeout_ns=round(target.timeout_s * 1e9),
+            most_json_bytes=endpoint.requests.most_json_bytes,
+            stamps=target.kernel_stamps,
+        )
         self._player = Player(self._loop, endpoint.requests)
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:

@@ -20,10 +20,12 @@ class Requests(Protocol):
     """Writes requests of one kind, and makes the rows of their answers.
 
     `forces_length`: whether they say that an answer may not end before its limit; `free`: whether the model may end it.
+    `most_json_bytes`: of an answer in one piece.
     """
 
     forces_length: bool
     free: bool
+    most_json_bytes: int
 
     def of(self, scheduled: ScheduledRequest, answers: Sequence[str] = ()) -> bytes:
         """Head and body. `answers`: what was really said in the earlier turns of its session."""
@@ -44,6 +46,8 @@ class Requests(Protocol):
 
 class RequestWriter:
     """Makes the bytes of requests for tokens. `model`: the name that the server goes by."""
+
+    most_json_bytes = 2 * 2**20
 
     def __init__(
         self, target: Target, words: Words, model: str, *, force_length: bool, with_usage: bool = True

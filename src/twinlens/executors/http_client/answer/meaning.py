@@ -16,7 +16,7 @@ _SLICE_BYTES, _SLICE_NS = 32 * 1024, 1_000_000
 """What one look takes on, and about how long it may take, so that no answer keeps the others waiting."""
 _PIECE_BYTES = 2048
 _MOST_BODY_BYTES = 64 * 1024
-_MOST_JSON_BYTES = 16 * 2**20  # 64 embeddings of 8,192 numbers
+MOST_JSON_BYTES = 16 * 2**20  # 64 embeddings of 8,192 numbers
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,6})\r\n")
 _PART_OF_SIZE = re.compile(rb"[0-9a-fA-F]{0,6}\r?")
 
@@ -24,7 +24,8 @@ _PART_OF_SIZE = re.compile(rb"[0-9a-fA-F]{0,6}\r?")
 class Meaning:
     """`size_bytes`: how much has been understood before the bytes given to `read`; whoever drops them adds to it.
 
-    `is_behind`: whether more of what was given can be understood at once. `most_bytes`: how long an answer may be.
+    `is_behind`: whether more of what was given can be understood at once. `most_bytes`: how long an answer may be,
+    `most_json_bytes`: one piece of JSON, which is kept to its end.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Meaning:
         "_fast_path",
         "_kind",
         "_most_bytes",
+        "_most_json_bytes",
         "_parts",
         "_read",
         "answer",
@@ -41,13 +43,13 @@ class Meaning:
         "size_bytes",
     )
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, most_json_bytes: int = MOST_JSON_BYTES) -> None:
         self.reply, self._events, self.answer = Reply(), Events(), Answer()
         self._fast_path: FastPath | None = None
         self._kind = ""
         self._parts: list[bytes] = []  # of an answer that is no stream of events
         self._read = self._body_bytes = self.size_bytes = 0
-        self._most_bytes, self.is_behind = most_bytes, False
+        self._most_bytes, self._most_json_bytes, self.is_behind = most_bytes, most_json_bytes, False
 
     @property
     def body(self) -> bytes:
@@ -148,12 +150,12 @@ class Meaning:
             for event in self._events.feed(body):
                 self.answer.take(event, self._read)
             return
-        room = (_MOST_JSON_BYTES if self._kind == "json" else _MOST_BODY_BYTES) - self._body_bytes
+        room = (self._most_json_bytes if self._kind == "json" else _MOST_BODY_BYTES) - self._body_bytes
         if room > 0:
             self._parts.append(body[:room])
             self._body_bytes += len(self._parts[-1])
         if len(body) > room and self._kind == "json":
-            raise Malformed(f"one piece of JSON of over {_MOST_JSON_BYTES} bytes")
+            raise Malformed(f"one piece of JSON of over {self._most_json_bytes} bytes")
 
 
 def _kind(reply: Reply) -> str:
