@@ -72,7 +72,7 @@ def _phrase(name: str, value: object) -> str:
         raise BadInput(f"a claim has no field {name!r}; {nearest(name, FIELDS)}", code=UNREADABLE)
     phrase = FIELDS[name].format(value)
     read = read_claim(phrase)
-    if read.unread or not _is_of_kind(name, read):
+    if any(each.kind == "unread" for each in read.words) or not _is_of_kind(name, read):
         raise BadInput(f"{name} {str(value)[:40]!r} was not understood; {_EXAMPLES[name]}", code=UNREADABLE)
     return phrase
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from twinlens.claims.answer import Answer, Case, Gap, Term, lacking, solved
 from twinlens.claims.said import View, part_of_whole
 from twinlens.claims.subject import device_of, subject_of
@@ -24,7 +26,8 @@ def all_reduce_time(view: View) -> Answer | Gap | None:
         Case(moved.value * size / bus, (moved, *terms), "{0} × {1} / {2}", "bus-bandwidth"),
         Case(size / bus, terms, "{0} / {1}", "algorithm-bandwidth"),
     )
-    return Answer("all-reduce-time", "s", claimed, cases)
+    is_of_bus = re.search(r"(?i)\bbus", view.claim.text)
+    return Answer("all-reduce-time", "s", claimed, cases[:1] if is_of_bus else cases)
 
 
 def all_reduce_share(view: View) -> Answer | Gap | None:

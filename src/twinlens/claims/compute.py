@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from twinlens.claims.answer import Answer, Bound, Case, Gap, Term, assumed, beside, lacking, solved
 from twinlens.claims.memory import does_not_fit
 from twinlens.claims.said import View, part_of_whole
@@ -129,7 +131,9 @@ def end_to_end(view: View) -> Answer | None:
     """ "TTFT of 200 ms plus 500 tokens at 20 ms each gives 10.2 s": TTFT and a time for each token."""
     times, each = view.claim.all("time"), view.value("token_time")
     many = view.value("tokens_out") if view.peek("tokens_out") else view.value("context")
-    small = [time for time in times if time.per == "user" or view.claim.text[time.at + len(time.text) :][:5] == " each"]
+    text = view.claim.text
+    small = [time for time in times if time.per == "user" or text[time.at + len(time.text) :][:5] == " each"
+             or re.search(r"(?i)tok(?:en)?s?(?: at| of| ×| x|,)? $", text[: time.at])]  # fmt: skip
     step = next(iter(small), None)
     rest = [time for time in times if time is not step]
     if many is None or len(rest) != 2 or (each is None) == (step is None):

@@ -42,6 +42,7 @@ def break_even(view: View) -> Answer | Gap | None:
     if claimed is None:
         return None
     price, rented, daily = view.value("money"), view.value("price_hour"), view.value("hours_day")
+    daily = 24.0 if daily is None and "hour" in claimed.text else daily  # hours of use
     if price is None or rented is None or daily is None:
         return Gap("break-even", lacking({"money": price, "price-per-hour": rented, "hours-per-day": daily}))
     hours = daily * _MONTH_H / 24

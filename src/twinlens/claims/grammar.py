@@ -1,4 +1,4 @@
-"""The grammar of a claim: quantities, names and topics in any order; words in between are kept or said to be unread.
+"""The grammar of a claim: quantities, names and topics in any order; words in between are fillers, or say so.
 
 claim    = { labelled | quantity | name | topic | filler | unread }
 labelled = ("batch" | "context" | "TP" | "head dim" | "layers" …) number
@@ -15,8 +15,8 @@ from typing import Literal
 from twinlens.claims.names import device_at, format_at, link_at, model_at
 from twinlens.claims.plain import plain
 from twinlens.claims.quantity import NUMBER, read_quantity
-from twinlens.claims.said import UNREADABLE, Claim, Said, Word, checked, rounding, rounding_of_input
-from twinlens.claims.words import FILLERS, MAKERS, TOPICS
+from twinlens.claims.said import UNREADABLE, Claim, Said, Token, Word, checked, rounding, rounding_of_input
+from twinlens.claims.words import MAKERS, TOPICS, is_filler
 from twinlens.errors import BadInput
 from twinlens.theory.layout import OPTIMIZERS
 
@@ -32,7 +32,7 @@ _PART = r"(?P<least>)(?P<most>)\s*(?:of|=|:|is)*\s*(?P<sign>-)?(?P<n>0?\.\d+|1\.
 _LABELLED = tuple(
     (kind, re.compile(rf"(?:{words}){count}"))
     for kind, words, count in (
-        ("sequences", r"(?i:batch(?:[- ]?size)?|bs|concurrency|users?)(?: of)?", _COUNT),
+        ("sequences", r"(?i:batch(?:es)?(?:[- ]?size)?|bs|concurrency|users?)(?: of)?", _COUNT),
         ("context", r"(?i:context(?:[- ](?:length|window))?|ctx|seq(?:uence)?[ _-]?len(?:gth)?)(?: of)?", _COUNT),
         ("devices", r"(?:TP|tp|tensor[ -]parallel(?:ism)?)[ -]?", _COUNT),
         ("devices", r"[x×](?=\d+(?:[\s,.;:)]|$))", _COUNT),
@@ -52,7 +52,7 @@ _TIMES = tuple(
     for words, times in (
         (r"halv(?:es|ing|ed)", 2.0),
         (r"quarter(?:s|ed)", 4.0),
-        (r"doubl(?:es|ed)|twice(?: as \w+)?", 2.0),
+        (r"double(?: the)?|doubl(?:es|ed)|twice(?: as \w+)?", 2.0),
         (r"tripl(?:es|ed)|3 times", 3.0),
     )
 )
@@ -86,7 +86,7 @@ def read_claim(text: str) -> Claim:
         raise BadInput(f"a claim is a sentence of at most {_MOST_LETTERS} letters, not {len(text):,}", code=UNREADABLE)
     whole = plain(text).replace("24/7", "24 h/day")
     claim = _read(whole)
-    if not claim.said and not claim.words:
+    if not claim.said and all(each.kind == "unread" for each in claim.words):
         raise BadInput(
             f"nothing in {whole[:60]!r} was understood; a claim has a figure with a unit, such as 45 tok/s or 40 GB",
             code=UNREADABLE,
@@ -97,13 +97,12 @@ def read_claim(text: str) -> Claim:
 def _read(text: str) -> Claim:
     said: list[Said] = []
     words: list[Word] = []
-    unread: list[str] = []
     at = 0
     while at < len(text):
         if gap := _GAP.match(text, at) or _YEAR.match(text, at):
             at = gap.end()
         elif _OF_STATES.match(text, at):
-            at = _topic(text, at, words, unread)
+            at = _topic(text, at, words)
         elif found := _name(text, at):
             words.append(found[0])
             at = found[1]
@@ -114,12 +113,41 @@ def _read(text: str) -> Claim:
             said.append(multiplied[0])
             at = multiplied[1]
         elif (labelled := _labelled(text, at)) or (labelled := read_quantity(text, at)):
+            labelled = _elliptic(text, labelled[0], said), labelled[1]
+            if _is_contrast(labelled[0], text, said, words):
+                words.pop()
+                at = labelled[1]
+                continue
             said.append(_in_place(labelled[0], text, labelled[1], said, words))
             words += _within(labelled[0], text)
             at = labelled[1]
         else:
-            at = _topic(text, at, words, unread)
-    return _of_each(Claim(text, tuple(said), tuple(words), tuple(unread)))
+            at = _topic(text, at, words)
+    return _of_each(_of_groups(Claim(text, tuple(said), tuple(words))))
+
+
+_WITH = re.compile(r"(?:[\s,(×x*-]|of|with|each|having|containing|holding|at)*")
+
+
+def _of_groups(claim: Claim) -> Claim:
+    """A claim with its devices counted over all nodes: "5 nodes with 8 GPUs each" are 40 GPUs.
+
+    Beside a figure of each node ("10.2 kW per node") the nodes are what is counted.
+    """
+    group = next(iter(claim.all("groups")), None)
+    if group is None or group.low is None or len(claim.all("groups")) > 1:
+        return claim
+    after = [each for each in claim.all("devices") if each.at > group.at]
+    own = next((each for each in after if _WITH.fullmatch(claim.text[group.at + len(group.text) : each.at])), None)
+    is_counted = any(each.per == "group" for each in claim.said)
+    dropped = own if is_counted else group if own or group.low == 1 else None
+    said = tuple(each for each in claim.said if each != dropped)
+    words = claim.words
+    if own is not None and own.low is not None:
+        many = replace(own, low=own.low * group.low, high=own.low * group.low, per="")
+        said = tuple(many if each == own else each for each in said)
+        words = tuple(each for each in words if not (each.name == "each" and 0 <= each.at - _end(own) <= 2))
+    return replace(claim, said=said, words=words)
 
 
 def _of_each(claim: Claim) -> Claim:
@@ -136,6 +164,33 @@ def _of_each(claim: Claim) -> Claim:
     return claim
 
 
+_AGAIN = re.compile(
+    r"(?i)\b(?:against|versus|vs\.?|not|instead of|rather than|than|but only|or|to|and)(?: only| just)? $"
+)
+
+
+def _elliptic(text: str, said: Said, before: list[Said]) -> Said:
+    """A number without a unit that has that of the one before: "4.8 TB/s against 3.35", "3,906 steps, not 39,060"."""
+    if said.kind != "bare" or not before or not _AGAIN.search(text[: said.at]) or before[-1].low is None:
+        return said
+    digits = re.search(r"\d[\d,]*(?:\.\d+)?", before[-1].text)
+    if digits is None or before[-1].kind in ("sequences", "devices", "context", "groups"):
+        return said
+    factor = before[-1].low / float(digits[0].replace(",", ""))
+    return replace(
+        before[-1], low=said.value * factor, high=said.value * factor, text=said.text, off=said.off, at=said.at
+    )
+
+
+def _is_contrast(said: Said, text: str, before: list[Said], words: list[Word]) -> bool:
+    """Whether a number only says what the one before is not: "3,906 steps and not 39,060"."""
+    is_denied = bool(re.search(r"(?i)\bnot $", text[: said.at])) and bool(words) and words[-1].text.lower() == "not"
+    if not is_denied or not before or before[-1].kind != said.kind or not said.low or not before[-1].low:
+        return False
+    gap = text[before[-1].at + len(before[-1].text) : said.at]
+    return bool(re.fullmatch(r"[,;]? ?(?:and |but )?not ", gap)) and abs(said.low / before[-1].low - 1) > 0.1
+
+
 def _multiplied(text: str, at: int) -> tuple[Said, int] | None:
     """ "doubles", "twice as fast", "triples": a ratio in a word."""
     for pattern, times in _TIMES:
@@ -148,8 +203,20 @@ def _in_place(said: Said, text: str, end: int, before: list[Said], words: list[W
     """A quantity by its neighbours: "H200 is 1.4x H100" is no count, and 24 GB of "a 24 GB 3090" are its own."""
     if said.kind == "devices" and said.text.strip()[-1:] in "x×" and any(each.kind == "device" for each in words):
         return replace(said, kind="ratio")
+    if (own := _AS_BEFORE.get(said.kind)) and any(_is_alike(said, own, each, text) for each in before):
+        return replace(said, kind=own)
     if said.kind == "time" and _STEP_TIME.search(text[: said.at]):
         return replace(said, kind="token_time")
+    if (
+        said.kind == "params"
+        and re.fullmatch(r"[\d.,]+ ?T", said.text)
+        and (
+            (said.low or 0) > _MOST_PARAMS
+            or any(each.kind == "params" for each in before)
+            or any(each.kind == "model" for each in words)
+        )
+    ):
+        return replace(said, kind="tokens")  # "70B on 15T"
     if said.kind == "params" and re.search(r"(?i)activat(?:es?|ing|ed)(?: [a-z]+){0,4} $", text[: said.at]):
         return replace(said, kind="active")
     if (
@@ -180,6 +247,22 @@ def _in_place(said: Said, text: str, end: int, before: list[Said], words: list[W
     return said
 
 
+_AS_BEFORE = {"bytes": "kv_token", "time": "token_time"}
+_MOST_ALIKE = 30.0
+_MOST_PARAMS = 2e12
+
+
+def _is_alike(said: Said, kind: str, earlier: Said, text: str) -> bool:
+    """Whether a number repeats one of another model: "… 516 KB per token, while Llama 3.1 8B stores 131 KB"."""
+    if earlier.kind != kind or earlier.per != said.per or not earlier.low or not said.low:
+        return False
+    is_new = re.search(
+        r"[,;:]|\b(?:and|while|whereas|vs|versus|but|than|of)\b", text[earlier.at + len(earlier.text) : said.at]
+    )
+    times = said.low / earlier.low
+    return bool(is_new) and 1 / _MOST_ALIKE < times < _MOST_ALIKE
+
+
 def _within(said: Said, text: str) -> list[Word]:
     """Names and topics inside a quantity: the device of "29,500 H100 hours", the format of "3,958 FP8 TFLOPS"."""
     if said.kind not in ("device_time", "flop_rate", "share"):
@@ -190,7 +273,7 @@ def _within(said: Said, text: str) -> list[Word]:
         if named := _name(text[: said.at] + said.text.replace("-", " "), at):
             found.append(named[0])
         else:
-            _topic(text, at, found, [])
+            _topic(text, at, found)
     return [each for each in found if each.name not in ("machine", "named", "per-device", "each", "turns", "unknown")]
 
 
@@ -227,10 +310,13 @@ def _labelled(text: str, at: int) -> tuple[Said, int] | None:
 
 def _is_number_of_another(text: str, found: re.Match[str]) -> bool:
     """Whether the number belongs to a unit that follows: "users 45 tok/s"."""
-    return re.match(r" ?(?:tok|GB|GiB|TB|MB|ms|%|[KMGT]i?B)", text[found.end() :]) is not None
+    return (
+        re.match(r" ?(?:million|billion|thousand|[MB](?!\w)|tok|GB|GiB|TB|MB|ms|%|[KMGT]i?B)", text[found.end() :])
+        is not None
+    )
 
 
-def _topic(text: str, at: int, words: list[Word], unread: list[str]) -> int:
+def _topic(text: str, at: int, words: list[Word]) -> int:
     for pattern, topic in TOPICS:
         found = pattern.match(text, at)
         if found is not None:
@@ -241,14 +327,22 @@ def _topic(text: str, at: int, words: list[Word], unread: list[str]) -> int:
     word = _WORD.match(text, at)
     if word is None:
         return at + 1
-    bare = word[0].strip(".'’*~").lower().removesuffix("'s")
-    if bare and bare not in FILLERS and not NUMBER.fullmatch(bare):
-        if _is_name(text, word) and bare not in MAKERS:
-            kind = "family" if _SIZE_NEXT.match(text, word.end()) else "topic"
-            words.append(Word(kind, "unknown", word[0].strip("."), at))
-        else:
-            unread.append(word[0].strip("."))
+    bare = re.sub(r"'(?:s|d|ll|re|ve|m)$", "", word[0].strip(".'’*~").lower())
+    if not re.search(r"[^\W_]", bare):
+        return word.end()
+    is_part = (
+        words
+        and words[-1].kind in ("model", "device")
+        and re.fullmatch(r"[ -][A-Z]\S*", text[_end(words[-1]) : word.end()])
+    )
+    if bare and bare not in MAKERS and (is_part or not is_filler(bare)) and not NUMBER.fullmatch(bare):
+        kind = "unread" if not _is_name(text, word) else "family" if _SIZE_NEXT.match(text, word.end()) else "topic"
+        words.append(Word(kind, "unknown", word[0].strip("."), at))
     return word.end()
+
+
+def _end(word: Token) -> int:
+    return word.at + len(word.text)
 
 
 def _is_name(text: str, word: re.Match[str]) -> bool:

@@ -5,14 +5,18 @@ What no answer used is said, and where it could change the ruling there is none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal
 
-from twinlens.claims.answer import Answer, Case, Gap, Judged, Ruling, values
-from twinlens.claims.meaning import Fitted, meaning
+from twinlens.claims.answer import Answer, Case, Gap, Judged, Ruling, remark, values
+from twinlens.claims.meaning import FACTS, Fitted, meaning
 from twinlens.claims.ruling import ruling_of
-from twinlens.claims.said import Claim, Said, Token, View, Word
+from twinlens.claims.said import UNREADABLE, Claim, Said, Token, View, Word
 from twinlens.claims.several import conflicts_of, ends_of, with_each
 from twinlens.claims.words import HARMLESS
+from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
 
 _EVERY = ("lens", "model", "precision", "device", "batch", "context")
@@ -23,6 +27,7 @@ _ORDER: tuple[Ruling, ...] = ("wrong", "incomplete", "holds under an assumption"
 def judge(claim: Claim) -> Judged:
     """The ruling on a claim, with everything that it rests on. Raises BadInput for a claim that contradicts itself."""
     found, error = meaning(claim)
+    found = [each for each in found if not _is_doubtful(each, found)]
     left = _left(claim, found)
     is_whole = bool(found) and not any(isinstance(each.answer, Gap) for each in found) and not left
     if ends := ends_of(claim):
@@ -33,7 +38,20 @@ def judge(claim: Claim) -> Judged:
         left = _left(claim, found)
     elif not found and error is not None:
         raise error
+    if (bare := next((each for each in left if each.kind == "bare"), None)) is not None:
+        raise BadInput(
+            f"{bare.text!r} has no unit: say what it is, as in 40 GB, 45 tok/s, 1.79 TB/s, 16 users, 32K context, 70B",
+            code=UNREADABLE,
+        )
     return _judged(claim, found, left)
+
+
+def _is_doubtful(fitted: Fitted, found: Sequence[Fitted]) -> bool:
+    """Whether a figure that is an input of another answer does not hold by itself: it may be meant otherwise."""
+    if isinstance(fitted.answer, Gap) or fitted.answer.quantity not in FACTS:
+        return False
+    is_input = any(fitted.answer.claimed in each.used for each in found if each is not fitted)
+    return is_input and not ruling_of(fitted)[0].startswith("holds")
 
 
 def _left(claim: Claim, found: Sequence[Fitted]) -> tuple[Token, ...]:
@@ -42,6 +60,9 @@ def _left(claim: Claim, found: Sequence[Fitted]) -> tuple[Token, ...]:
     used: set[Token] = set().union(*(each.used for each in answered or found))
     same = {(each.kind, each.low, each.high) for each in used if isinstance(each, Said)}
     names = {(each.kind, each.name) for each in used if isinstance(each, Word)}
+    figures = [each.answer.quantity for each in answered]
+    if len(set(figures)) < len(figures):  # one figure of several things, which are set side by side
+        used |= {each for each in claim.words if each.text.lower() in _BESIDE}
     said = (each for each in claim.said if each not in used and (each.kind, each.low, each.high) not in same)
     words = (
         each
@@ -65,7 +86,11 @@ def _blocks(token: Token, found: Sequence[Fitted]) -> bool:
     if isinstance(token, Said):
         is_of_each = token.kind == "devices" and any(each.per == "device" for each in used)
         return not (is_of_each or (plain and token.kind in ("params", "active")))
-    if token.name == "unknown" and (plain or (not device and any(each.kind == "bandwidth" for each in used))):
+    if (
+        token.kind != "unread"
+        and token.name == "unknown"
+        and (plain or (not device and any(each.kind == "bandwidth" for each in used)))
+    ):
         return False
     if token.kind == "link" and plain:
         return False
@@ -75,9 +100,13 @@ def _blocks(token: Token, found: Sequence[Fitted]) -> bool:
 
 
 def _judged(claim: Claim, found: Sequence[Fitted], left: Sequence[Token]) -> Judged:
-    unread = (Finding("claim-unread", "warns", "", {"words": list(claim.unread)}),) if claim.unread else ()
     blocks = [each for each in left if _blocks(each, found)]
     answered = [(each, *ruling_of(each)) for each in found if isinstance(each.answer, Answer)]
+    for place, each in enumerate(answered):
+        if len(answered) == len(found) and (denial := _denial(claim, found, each[0], blocks)) is not None:
+            blocks.remove(denial)
+            left = tuple(token for token in left if token != denial)
+            answered[place] = _denied(*each)
     open_ended = [said for each in answered for said, far in each[0].beyond if _turns(each[1], far)]
     blocks += open_ended
     left = (*left, *open_ended)
@@ -88,12 +117,13 @@ def _judged(claim: Claim, found: Sequence[Fitted], left: Sequence[Token]) -> Jud
     gaps = [each.answer for each in found if isinstance(each.answer, Gap)]
     if not answered:
         gap = gaps[0] if gaps else _nothing(claim)
-        return Judged("incomplete", (_missing(gap.missing, gap.quantity, decides=True), *unused, *unread))
+        return Judged("incomplete", (_missing(gap.missing, gap.quantity, decides=True), *unused))
     answered.sort(key=lambda each: _ORDER.index(each[1]))
     ruling = answered[0][1]
-    if blocks or (gaps and ruling != "wrong") or _is_of_both(answered):
+    far = [finding for each in answered if each[1] == "wrong" for finding in _beyond_a_slip(each[0])]
+    if blocks or (gaps and ruling != "wrong") or _is_of_both(answered) or far:
         ruling = "incomplete"
-    findings = [finding for each in answered for finding in _told(*each)]
+    findings = [*(finding for each in answered for finding in _told(*each)), *far]
     missing = [each for each in findings if each.code == "claim-missing"]
     names = [name for each in missing for name in each.numbers["names"]] + [
         name for gap in gaps for name in gap.missing
@@ -107,7 +137,62 @@ def _judged(claim: Claim, found: Sequence[Fitted], left: Sequence[Token]) -> Jud
                 tuple(name for gap in gaps for name in gap.missing) if gaps else tuple(names), subject, decides=decides
             )
         )
-    return Judged(ruling, (*once(findings), *unused, *unread))
+    return Judged(ruling, (*once(findings), *unused))
+
+
+_BESIDE = ("against", "vs", "vs.", "versus", "compared with", "compared to")
+_MOST_TIMES = 3000.0
+_NEAR_FIGURE = 45  # letters
+_TO_BE = re.compile(r"(?i)\b(?:is|are|was|were)(?: ?n[o']t| not)|\b(?:isn't|aren't|wasn't|weren't)")
+_TO_DO = re.compile(
+    r"(?i)(?: really| actually| even| just)? ?(?:be|needs?|takes?|costs?|draws?|uses?|requires?|reach|deliver|offer|"
+    r"get|have|"
+    r"give|yield|do|last|finish|contain|store|hold|spend|consume|mean|make|provide|run|train|decode|prefill|exceed|come|"
+    r"load|read|process|produce|generate|serve|occupy|weigh|burn|equal|amount|add|ship|pay)\b"
+)
+_WHOLE = re.compile(r"(?i)true|false|myth|wrong|incorrect|nonsense")
+
+
+def _denial(claim: Claim, found: Sequence[Fitted], fitted: Fitted, blocks: Sequence[Token]) -> Word | None:
+    """The only "not" of a sentence, where it denies this figure: close before it, or "… is not true" of one alone."""
+    assert isinstance(fitted.answer, Answer)
+    figure = fitted.answer.claimed
+    nots = [each for each in claim.words if each.name == "not"]
+    if len(nots) != 1 or nots[0] not in blocks or figure is None or fitted.answer.quantity in ("memory", "no-room"):
+        return None
+    (denial,) = nots
+    is_between = any(denial.at < each.at < figure.at for each in claim.said) and not figure.side
+    is_verb = bool(_TO_BE.search(denial.text) or _TO_DO.match(claim.text[denial.at + len(denial.text) :]))
+    is_close = 0 < figure.at - denial.at <= _NEAR_FIGURE and not is_between and is_verb
+    return denial if is_close or (len(found) == 1 and _WHOLE.search(denial.text)) else None
+
+
+def _denied(fitted: Fitted, ruling: Ruling, taken: Case, gib: bool) -> tuple[Fitted, Ruling, Case, bool]:
+    """The opposite: a bound turns round, what is possible is not refuted, and what is impossible never happens."""
+    answer = fitted.answer
+    assert isinstance(answer, Answer)
+    assert answer.claimed is not None
+    if answer.refuted is not None:
+        return fitted, "incomplete", taken, gib
+    if answer.claimed.side:
+        side: Literal["least", "most"] = "least" if answer.claimed.side == "most" else "most"
+        turned = replace(answer, claimed=replace(answer.claimed, side=side), bound="same")
+        found = replace(fitted, answer=turned)
+        return found, *ruling_of(found)
+    if ruling != "wrong":
+        ruling = "wrong" if ruling == "holds" and answer.bound == "same" else "incomplete"
+        return fitted, ruling, taken, gib
+    return fitted, "holds", taken, gib
+
+
+def _beyond_a_slip(fitted: Fitted) -> Iterator[Finding]:
+    """That a figure is further off than a slip of one prefix: the sentence may mean something else."""
+    answer = fitted.answer
+    assert isinstance(answer, Answer)
+    assert answer.claimed is not None
+    times = min(max(case.value / answer.claimed.value, answer.claimed.value / case.value) for case in answer.cases)
+    if times > _MOST_TIMES and answer.refuted is None:
+        yield remark("far", times=times)
 
 
 def _is_of_both(answered: Iterable[tuple[Fitted, Ruling, Case, bool]]) -> bool:

@@ -13,14 +13,18 @@ from twinlens.record.finding import Finding
 
 _NEAR = 0.08  # a solution is named by round numbers where these come this close
 _CONTEXTS = tuple(2**power for power in range(9, 21))
+_MOST_PER_TOKEN = 1e7
+"""More bytes per token than any cache grows by: they are those of weights that are read."""
+_OF_SHAPE = ("layers", "kv_heads", "head_dim")
 _GIB = 1024**3 / 1e9
 
 
 def kv_size(view: View) -> Answer | Gap | None:
     """ "16 users at 32K need 40 GB of KV": bytes of the cache."""
-    if not (view.says("kv") or "kv" in "".join(each.text for each in view.claim.all("kv_token")).lower()) or view.about(
-        "fits", "per-token"
-    ):
+    is_of_model = view.peek("kv_token") and view.claim.names("model")
+    if not (
+        view.says("kv") or is_of_model or "kv" in "".join(each.text for each in view.claim.said).lower()
+    ) or view.about("fits", "per-token"):
         return None
     claimed = view.one("kv_bytes") or view.one("bytes")
     if claimed is None:
@@ -96,7 +100,7 @@ def kv_each(view: View) -> Answer | Gap | None:
         claimed = view.one("bytes")
     if claimed is None:
         return None
-    if not view.says("kv") and "kv" not in claimed.text.lower():
+    if not view.says("kv") and (claimed.kind != "kv_token" or claimed.value > _MOST_PER_TOKEN):
         return None
     view.says("per-token")
     subject = subject_of(view)
@@ -104,6 +108,8 @@ def kv_each(view: View) -> Answer | Gap | None:
     view.name("format"), view.name("kv_format")
     if cache is None or (view.peek("kv_token") and cache.shape is None and not view.peek("layers")):
         return Gap("kv-per-token", ("model-layers",))
+    if all(view.peek(kind) for kind in _OF_SHAPE):
+        view.used.update(each for each in view.claim.said if each.kind in _OF_SHAPE)
     size = cache.per_token
     terms: tuple[Term, ...] = (Term("kv-per-token", cache.per_token, "bytes/token"),)
     shape = cache.shape

@@ -149,8 +149,6 @@ LAWS: tuple[Law, ...] = (
     Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "devices"), ("rate", "utilisation"),
         1 / HOUR_S, maybe=("devices", "utilisation"), either=("devices",), missing=("utilisation",)),
     Law("bill", "$", ("money", "cost_month", "cost_day"), ("price-per-token", "tokens")),
-    Law("bill", "$", ("money",), ("price-per-hour", "devices", "tokens"), ("rate",), 1 / HOUR_S, maybe=("devices",),
-        either=("devices",), missing=("utilisation",)),
     Law("bill", "$", ("money", "cost_month", "cost_day", "cost_year"), ("price-per-hour", "devices", "period"), (),
           1 / HOUR_S,
         unless=("break-even", "energy"), maybe=("devices",), either=("devices",)),
@@ -163,8 +161,6 @@ LAWS: tuple[Law, ...] = (
     Law("tokens-per-joule", "tokens/J", ("tokens_per_j",), ("rate",), ("power", "devices"), maybe=("devices",),
         either=("devices",), missing=("host-power",)),
     Law("energy", "j", ("energy",), ("power", "devices", "period"), maybe=("devices",), either=("devices",)),
-    Law("energy", "j", ("energy",), ("power", "devices", "tokens"), ("rate",), maybe=("devices",), either=("devices",)),
-    Law("bill", "$", ("cost_month",), ("price-per-token", "tokens", "uses-per-day"), (), 30.0),
     Law("energy", "j", ("energy",), ("energy-per-token", "tokens")),
     Law("energy-cost", "$", ("money", "cost_month", "cost_day", "cost_year"),
         ("power", "devices", "period", "price-per-kwh"), (), 1 / _KWH_J, unless=("break-even",), maybe=("devices",)),
@@ -177,13 +173,7 @@ LAWS: tuple[Law, ...] = (
           is_arithmetic=False),
     Law("chinchilla", "tokens", ("tokens",), ("params",), (), 20.0, topics=("chinchilla",), is_arithmetic=False),
     Law("training-time", "s", ("time",), ("training-flop",), ("devices", "peak", "mfu"), is_arithmetic=False),
-
-
-
-
-
-
-    Law("transfer-time", "s", ("time",), ("bytes",), ("link-rate",), topics=("transfer",),
+    Law("transfer-time", "s", ("time",), ("bytes",), ("link-rate",), topics=("transfer", "fits", "checkpoint"),
         unless=("all-reduce", "decode", "tpot")),
     Law("mfu", "share", ("share",), ("active-params", "rate"), ("devices", "peak"), 6.0, maybe=("devices",),
         unless=("prefill", "speculation", "acceptance", "all-reduce"), is_arithmetic=False),
@@ -195,12 +185,6 @@ LAWS: tuple[Law, ...] = (
     Law("mbu", "share", ("share",), ("rate", "read"), ("link-bandwidth", "users"), topics=("mbu",), maybe=("users",),
         is_arithmetic=False),
     Law("steps", "steps", ("steps",), ("samples", "epochs"), ("users",), maybe=("epochs",)),
-
-
-
-
-
-
     Law("tokens-per-step", "tokens", ("tokens_step", "passed", "tokens"), ("users", "context", "devices"),
         maybe=("devices",)),
     Law("in-flight", "requests", ("in_flight", "sequences"), ("requests-per-second", "time")),

@@ -16,6 +16,7 @@ from twinlens.claims.algebra import arithmetic
 from twinlens.claims.answer import Answer, Gap
 from twinlens.claims.collective import all_reduce_share, all_reduce_time
 from twinlens.claims.decode import decode_rate, decode_time
+from twinlens.claims.equation import equation
 from twinlens.claims.law import LAWS
 from twinlens.claims.names import USUAL
 from twinlens.claims.ratio import ratio
@@ -31,7 +32,7 @@ RULES: tuple[Rule, ...] = (
     device.bandwidth, device.memory, device.power, device.rate,
     memory.left_over, memory.training_fit, memory.training_memory, memory.fit, memory.weights_size,
     *(partial(device.model_figure, kind) for kind in ("active", "params", "kv_heads", "heads", "layers")),
-    arithmetic,
+    equation, arithmetic,
 )  # fmt: skip
 """Of two that use as much of a sentence, the first is taken."""
 _VAGUE = ("named", "machine", "ratio", "each", "share", "peak", "bandwidth", "half", "dense", "day", "month", "needs")
@@ -39,6 +40,10 @@ _INPUTS = ("params", "active", "devices", "sequences", "context")
 """Kinds of number that are hardly ever the figure of a claim."""
 _OF_EACH = ("flop_rate", "bandwidth", "card_bytes", "price_device")
 """Kinds of number that are of each device where nothing else is said, as makers do."""
+_TIMES_DEVICES = ("price_hour", "power", "context")
+"""Kinds of number that are of each device too, and are multiplied by how many there are."""
+FACTS = ("weights", "link", "kv-per-token")
+"""Figures that a sentence may state first, and then compute with."""
 _MOST_ANSWERS = 6
 _PROBES = (1e-3, 1e3)
 _OTHERS = {"model": ("llama-3.2-1b", "mixtral-8x7b"), "device": ("l4", "mi325x"), "format": ("fp8", "fp32"),
@@ -108,8 +113,11 @@ def _whole(rule: Rule, claim: Claim, fitted: Fitted) -> Fitted:
 def _dropped(rule: Rule, claim: Claim, fitted: Fitted) -> Iterator[Word]:
     if isinstance(fitted.answer, Gap):
         return
+    counts_devices = any(isinstance(each, Said) and each.kind == "devices" for each in fitted.used)
     for said in (each for each in fitted.used if isinstance(each, Said) and each.per):
-        if said.per == "device" and said.kind in _OF_EACH:
+        if said.per == "user" and said.kind == "context":
+            continue
+        if said.per == "device" and (said.kind in _OF_EACH or (counts_devices and said.kind in _TIMES_DEVICES)):
             continue
         many = claim.all("sequences" if said.per == "user" else "devices")
         others = [replace(said, per=per) for per in ("", "user", "device") if per != said.per]
@@ -136,7 +144,8 @@ def _adds(fitted: Fitted, used: set[Token]) -> bool:
         return any(isinstance(each, Said) and each.kind not in _INPUTS for each in fitted.used - used)
     claimed = fitted.answer.claimed
     if claimed is not None and claimed.at >= 0:
-        return claimed not in used
+        names = {each for each in fitted.used - used if not (isinstance(each, Word) and each.kind == "topic")}
+        return claimed not in used or (fitted.answer.quantity in FACTS and bool(names))
     return any(isinstance(each, Said) or each.name == "fits" for each in fitted.used - used)
 
 

@@ -259,11 +259,12 @@ def training_memory(view: View) -> Answer | Gap | None:
     subject = subject_of(view)
     if view.about("lora") and subject is not None:
         stored = stored_of(view, subject, "bf16")[0]
+        least = subject.params * (stored.bits if view.claim.names("format") else 4.0) / 8  # a frozen copy may be narrow
         case = memory_case(subject.params, stored.bits / 8, "")
         return Answer(
             "training-memory", "bytes", claimed, (case,), bound="at-least", assumed=(assumed("frozen-weights",
             "BF16"),),
-            missing=("adapters", "activations"), is_open=claimed.range[1] >= case.value,
+            missing=("adapters", "activations"), is_open=claimed.range[1] >= least,
         )  # fmt: skip
     optimizer = view.name("optimizer")
     if subject is None:

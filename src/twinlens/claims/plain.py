@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from twinlens.claims.phrase import rephrased
 from twinlens.errors import BadInput
 
 _UNITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -14,8 +15,11 @@ _WORDS = {
     **{word: 10 * number for number, word in enumerate(_TENS, 2)},
 }
 _SMALL = "|".join(sorted(_WORDS, key=len, reverse=True))
-_WORD = re.compile(rf"(?i)(?<![\w-])(?P<a>{_SMALL}|a(?= hundred))(?:[ -](?P<b>{'|'.join(_UNITS[1:10])}))?"
-                   rf"(?P<c>[ -]hundred)?(?:[ -](?:and[ -])?(?P<d>{_SMALL}))?(?![\w])")  # fmt: skip
+_ONES = "|".join(_UNITS[1:10])
+_WORD = re.compile(
+    rf"(?i)(?<![\w-])(?P<a>{_SMALL}|a(?= hundred))(?:[ -](?P<b>{_ONES}))?"
+    rf"(?:(?P<c>[ -]hundred)(?:[ -](?:and[ -])?(?P<d>{_SMALL})(?:-(?P<e>{_ONES}))?)?)?(?![\w])"
+)
 _ONE = re.compile(
     r"(?i) (?:million|billion|trillion|thousand|hundred|users?|requests?|gpus?|cards?|devices?|nodes?|cents?|streams?"
     r"|sequences?|dollars?|tokens?|[kM]?Wh|watts?|joules?|days?|hours?|weeks?|months?|years?"
@@ -72,6 +76,8 @@ def plain(text: str) -> str:
     text = _WORD.sub(lambda m: _number(m, text), text)
     text = re.sub(r"(?i)\b(?:a (?:pair|couple) of|dual) (?=[\w-])", "2 ", text)
     text = re.sub(r"(\d) hundred(?![\w])", r"\g<1>00", text)
+    text = re.sub(r"(?<![\d.,])(\d+) thousand(?![\w])", r"\g<1>000", text)
+    text = re.sub(r"(?i)\bmindestens\b", "at least", re.sub(r"(?i)\bhöchstens\b", "at most", text))
     text = re.sub(r"(?<=\d)-(?=(?:million|billion|trillion|thousand|bit|[a-z]+ parameter))", " ", text)
     text = re.sub(r"(?i)(?:\bhalf a|\ba half) (?=million|billion|trillion)", "0.5 ", text)
     text = re.sub(r"(?i)\ban? (?=(?:million|billion|trillion|thousand|cent|dollar|[kmgtp]\w+byte)(?!\w))", "1 ", text)
@@ -81,7 +87,7 @@ def plain(text: str) -> str:
     text = _EXCEED.sub("is at most", _BELOW.sub("is at least", text))
     text = _CODE.sub("$", text)
     text = _CENTS.sub(lambda m: f"${float(m['n'].replace(',', '')) / 100:g}", text)
-    return _COIN.sub(lambda m: f"${m['n']}{m['s']}", text)
+    return rephrased(_COIN.sub(lambda m: f"${m['n']}{m['s']}", text))
 
 
 def _decimals(text: str) -> str:
@@ -115,8 +121,6 @@ def _number(match: re.Match[str], text: str) -> str:
             return match[0]
         value += _WORDS[match["b"].lower()]
     value *= 100 if match["c"] else 1
-    if match["d"]:
-        if not match["c"]:
-            return match[0]
-        value += _WORDS[match["d"].lower()]
+    value += _WORDS[match["d"].lower()] if match["d"] else 0
+    value += _WORDS[match["e"].lower()] if match["e"] else 0
     return str(value)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twinlens.claims.names import device_at
-from twinlens.claims.said import UNREADABLE, Said, checked, rounding, rounding_of_input
-from twinlens.errors import BadInput
+from twinlens.claims.said import Said, checked, rounding, rounding_of_input
 
 _DIGITS = r"\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+"
 NUMBER = re.compile(
@@ -84,9 +83,9 @@ def _one(match: re.Match[str], number: float) -> float:
 _X = r"(?P<x>[kKmMbBT]|[Tt]housand|[Mm]illion|[Bb]illion|[Tt]rillion)?"
 _B = r"(?P<x>[KMGTPk])(?P<i>i?)B(?:ytes?)?"
 _LONG = r"(?P<x>[Kk]ilo|[Mm]ega|[Gg]iga|[Tt]era|[Pp]eta)(?P<i>)bytes?"
-_TOKENS = r"(?:(?:new |output |input |prompt |generated |decode[d]? )?tok(?:en)?s?|t)"
+_TOKENS = r"(?:(?:new |output |input |prompt |generated |decode[d]? )?[Tt]ok(?:en)?s?|t)"
 _PER_S = r"(?:/ ?s(?:ec(?:ond)?)?|ps|/ ?sec| per sec(?:ond)?| a second| each second)"
-_PER = r"(?: ?/ ?| per | a | an )"
+_PER = r"(?: ?/ ?| per | a | an | (?:for )?(?:each|every) )"
 _PER_TOKEN = rf"{_PER}(?:output |generated )?tok(?:en)?"
 _TIME = r"(?P<t>µs|us|ms|s|secs?|seconds?|milliseconds?|min|minutes?|h|hrs?|hours?|days?|weeks?|months?|years?)"
 _PARAMS = r"(?:[ -](?:total )?(?:param(?:eter)?s?|weights))?"
@@ -103,12 +102,6 @@ FORMS: tuple[Form, ...] = (
     _form("tokens_param", rf"{_TOKENS} per param(?:eter)?", _one),
     _form("price_useful", rf"{_X}{_PER}useful[ -](?:GPU[- ])?h(?:ou)?r?", _scale, money=True),
     _form("price_kwh", rf"{_PER}(?:kWh|kilowatt[ -]hour)", _one, money=True),
-
-
-
-
-
-
     _form("price_hour", rf"{_X}(?P<d>(?: each|{_PER}(?:GPU|card|device)))?{_PER}(?P<e>[A-Z]+\d*[- ])?h(?:ou)?r?",
           _scale, money=True),
     _form("cost_month", rf"{_X}{_PER}month", _scale, money=True),
@@ -125,6 +118,7 @@ FORMS: tuple[Form, ...] = (
     _form("kv_token", rf"(?:B|bytes?){_KV_OF}{_PER_TOKEN}", _one),
     _form("bytes", _B, _bytes),
     _form("bytes", _LONG, _bytes),
+    _form("bytes", r"bytes?", _one),
     _form("tokens_per_j", rf"{_X} ?{_TOKENS}{_PER}kWh", lambda match, n: _scale(match, n) / 3.6e6),
     _form("tokens_per_j", rf"{_TOKENS}{_PER}(?:J|[Jj]oule)", _one),
     _form("tokens_per_j", rf"{_TOKENS}/s(?:/| per )(?:W|[Ww]att)", _one),
@@ -141,11 +135,14 @@ FORMS: tuple[Form, ...] = (
     _form("tokens_month", rf"{_X} ?{_TOKENS}{_PER}month", _scale),
     _form("tokens_day", rf"{_X} ?{_TOKENS}{_PER}day", _scale),
     _form("rps", rf"{_X} ?(?:requests?|queries|req){_PER_S}", _scale),
+    _form("rps", r"(?:requests? |queries )?(?:arriv\w+|come in)(?: per| a| every| each|/)[ ]?s(?:econd)?", _one),
     _form("rps", r"(?:rps|RPS|qps|QPS|req/s)", _one),
     _form("uses", rf"{_X} ?(?:requests?|uses?|queries|calls){_PER}day", _scale),
-    _form("in_flight", r"(?:requests?|queries|calls) (?:are )?(?:in[ -]flight|in the system|outstanding|"
+    _form("in_flight", r"(?:requests?|queries|calls)? ?(?:are )?(?:in[ -]flight|in the system|outstanding|"
           r"in progress)", _one),
-    _form("sequences", rf"{_COUNTED}[ -]?(?:(?:concurrent|parallel|simultaneous|active) )?(?:users?|sequences?|"
+    _form("context", r"(?P<x>[kKM])[ -]?(?:tok(?:en)?s? )?(?:sequence|conversation|chat|session|document|request)(?!s)",
+          _context),
+    _form("sequences", rf"{_COUNTED}[ -]?(?:(?:concurrent|parallel|simultaneous|active) )?(?:users?|sequences?|seqs?|"
           rf"streams?|chats?|sessions?|requests?(?= (?:of|at|with) (?:about |~)?\d))", _scale),
     _form("sequences", rf"{_COUNTED}[ -]?(?:concurrent|parallel|simultaneous) (?:\w+ )?(?:requests?|queries|"
           rf"calls|conversations)", _scale),
@@ -155,7 +152,8 @@ FORMS: tuple[Form, ...] = (
           rf"decoding )?step|(?: of)? (?:TPOT|ITL|tpot|inter-token latency))",
           _seconds),
     _form("hours_day", rf"(?:h|hours?){_PER}day", _one),
-    _form("intensity", r"(?P<x>)(?:FLOPs?|flops?|FLOPS|OPs?|ops)(?: ?/ ?| per )(?:B|bytes?)", _one),
+    _form("intensity", r"(?P<x>)(?:FLOPs?|flops?|FLOPS|OPs?|ops)"
+          r"(?: ?/ ?| per | (?:for )?(?:each|every) )(?:B|bytes?)", _one),
     _form("flop_token", rf"(?P<x>[MGTPE]|[Mm]ega|[Gg]iga|[Tt]era)?[ -]?FLOPs?{_PER_TOKEN}",
           lambda match, n: _flop(match)),
     _form("flop_rate", r"(?:(?:dense|sparse|FP\d+|fp\d+|BF16|bf16|INT\d+|int\d+|TF32|[Tt]ensor) )*(?P<x>[MGTPE]|"
@@ -173,50 +171,56 @@ FORMS: tuple[Form, ...] = (
     _form("energy", r"kilowatt[- ]hours?", lambda match, n: 3.6e6),
     _form("active", rf"{_X}(?:[ -]param(?:eter)?s?)? (?:are )?(?:active|activated)"
           rf"(?: param(?:eter)?s?)?(?:{_PER_TOKEN})?", _scale),
-    _form("tokens", r"(?P<x>[MmBT]|[Mm]illion|[Bb]illion|[Tt]rillion)[ -]?tok(?:en)?s?", _scale),
+    _form("tokens", r"(?P<x>[MmBT]|[Mm]illion|[Bb]illion|[Tt]rillion)[ -]?[Tt]ok(?:en)?s?", _scale),
     _form("context", r"(?P<x>[kKM])?[ -]?(?:tokens?|tok)?[ -]?(?:of )?(?:input |long )?(?:context|ctx|prompts?|"
           r"sequences?(?= length))(?:[ -](?:length|window|tokens?))?", _context),
     _form("tokens_out", r"(?P<x>[kK])?[ -]?(?:output|generated|new) tok(?:en)?s?", _context),
     _form("context", r"(?P<x>[kK])?[ -]?(?:input |prompt |cached )?tok(?:en)?s?(?: each)?", _context),
     _form("drafts", r"(?:draft(?:ed|s)?|speculative|speculated|proposed)(?: tokens?)?", _one),
-    _form("samples", rf"{_COUNTED} ?(?:training )?(?:samples|examples|documents|sequences in the set)", _scale),
+    _form("samples", rf"{_COUNTED} ?(?:training )?(?:samples|examples|images|documents|sequences in the set)", _scale),
     _form("epochs", r"epochs?", _one),
     _form("steps", rf"{_COUNTED} ?(?:optimizer |training )?(?:steps|iterations|updates)", _scale),
     _form("devices", r"(?:x|×)?[ -]?(?:GPUs?|gpus?|cards?|accelerators?|devices?|chips?|TPUs?|"
-          r"replicas?|instances?|boards?)", _one),
+          r"replicas?|instances?|boards?|ranks?)", _one),
+    _form("devices", r" of (?:our|the|these|those|my)(?= \d+ ?GB)", _one),
     _form("devices", r"-way(?= tensor| TP)", _one),
     _form("devices", rf"(?:x|×)? ?{_NEXT}", _one),
     _form("devices", r" ?(?:x|×)(?= ?\d[\d.]* ?(?:GB|k?W))", _one),
     _form("sequences", r" ?(?:x|×)(?= ?\d[\d,.]*[kK]?[ -]?(?:tok|context|ctx))", _one),
     _form("devices", r" (?=\d[\d.,]* ?(?:GB|k?W)[ -]?(?:GPU|gpu|card|accelerator|device|board))", _one),
+    _form("groups", r"(?:nodes?|servers?|racks?|machines?|boxes|hosts?|trays?|pods?|DGX|HGX)", _one),
     _form("factor", r" ?[x×*·]? ?N(?: ?[x×*·]? ?D)?", _one),
     _form("factor", r" ?[x×*·](?= ?\d[\d.]*[BMT](?!\w))", _one),
-    _form("ratio", r"(?:x|×|times)", _one),
+    _form("ratio", r"(?:times|(?:x|×)(?!\s*[\d($]))", _one),
     _form("power", r"(?P<x>[kM]?)(?:W|[Ww]atts?|[Kk]ilowatts?)", _scale),
     _form("share", r"(?:%|percent|per cent)(?: ?(?:of|MFU|MBU))?", lambda match, n: 0.01),
     _form("bits", r"(?:bits? per (?:weight|param(?:eter)?)|bpw|bits?/weight|bits?)", _one),
+    _form("head_dim", r"head[ _-]?dim(?:ension)?s?", _one),
     _form("kv_heads", r"(?:KV|kv|key-value)[ -]heads?", _one),
     _form("heads", r"(?:attention |query )?heads?", _one),
     _form("layers", r"(?:transformer )?layers?", _one),
     _form("context", r"(?P<x>[kK])", _context),
-    _form("time", _TIME, _seconds),
+    _form("time", rf"(?P<x>thousand|million|billion)? ?{_TIME}",
+          lambda match, n: _seconds(match, n) * _scale(match, n)),
     _form("params", r" ?(?:total )?param(?:eter)?s", _one),
     _form("params", rf"(?P<x>[MBTmbt]|[Mm]illion|[Bb]illion|[Tt]rillion|bn){_PARAMS}", _scale),
 )  # fmt: skip
 """What may follow a number, the longest first: "45 tok/s" is a rate before "45 t" could be anything else."""
 _PER_EACH = re.compile(
-    r"(?i)(?:,? ?/ ?|,? per |,? for each | each |,? for every )(?:(?P<user>users?|streams?|requests?|sequences?|"
-    r"person)|(?P<device>GPUs?|cards?|device|accelerator|chip))(?![\w])(?:/s)?"
+    r"(?i)(?:(?: for)? each of (?=\d[\d,]* (?P<u>users|people|streams|sequences|requests))|"
+    r"(?:,? ?/ ?|,? per |,? for each | each |,? for every )(?:(?P<user>users?|streams?|requests?|sequences?|"
+    r"person)|(?P<device>GPUs?|cards?|device|accelerator|chip)|(?P<group>nodes?|servers?|racks?|machine|box|host))"
+    r"(?![\w])(?:/s)?)"
 )
 _EACH = re.compile(r" each(?! way| direction|\w)")
 _ALONE = re.compile(r"(?i) each(?![\w])| per(?= )| ?/ ?(?=[A-Za-z])")
 
 
-def per_at(text: str, at: int, kind: str) -> tuple[Literal["", "user", "device"], int] | None:
+def per_at(text: str, at: int, kind: str) -> tuple[Literal["", "user", "device", "group"], int] | None:
     """Whether a quantity is of each user or of each device: "/user", "per GPU", "per H100"; and where that ends."""
     found = _PER_EACH.match(text, at)
     if found is not None:
-        return ("user" if found["user"] else "device"), found.end()
+        return ("user" if found["user"] or found["u"] else "device" if found["device"] else "group"), found.end()
     if kind in ("power", "price_hour", "flop_rate", "bandwidth") and _EACH.match(text, at):
         return "device", at + 5
     if kind in ("bytes", "rate") and _EACH.match(text, at):
@@ -258,7 +262,7 @@ def read_quantity(text: str, at: int) -> tuple[Said, int] | None:
         factor = form.factor(unit, abs(low))
         ends = [low * factor, *([float(number["m"].replace(",", "")) * factor] if number["m"] else [])]
         off = rounding(digits, bool(number["about"]))
-        per: Literal["", "user", "device"]
+        per: Literal["", "user", "device", "group"]
         per, end = per_at(text, unit.end(), form.kind) or ("", unit.end())
         if form.kind == "price_hour" and (unit["d"] or unit["e"]):
             per = "device"
@@ -267,18 +271,17 @@ def read_quantity(text: str, at: int) -> tuple[Said, int] | None:
             "most" if number["most"] else "least" if number["least"] or number["plus"] else "", per, at,
         )  # fmt: skip
         return checked(said), end
-    raise BadInput(
-        f"{text[at : number.end()].strip()!r} has no unit: say what it is, as in 40 GB, 45 tok/s, 1.79 TB/s, 16 users, "
-        f"32K context, 70B",
-        code=UNREADABLE,
-    )
+    bare = float(digits.replace(",", "")) * (-1 if number["sign"] else 1)
+    return checked(
+        Said("bare", bare, bare, text[at : number.end()].strip(), rounding(digits, bool(number["about"])), at=at)
+    ), number.end()
 
 
 _BEFORE_DEVICE = (
     re.compile(r" ?[x×]? ?"),
     re.compile(r"(?: (?!of|at|in|on|and|by)[A-Za-z][A-Za-z-]+){1,2} (?=[\w -]*\ds\b)"),
 )
-_HOURS = re.compile(r"[ -](?:h(?:ou)?rs?|hours?|days?|years?)(?!\w)")
+_HOURS = re.compile(r"[ -](?:GPU[ -])?(?:h(?:ou)?rs?|hours?|days?|years?)(?!\w)")
 
 
 def _count_of_device(text: str, at: int, number: re.Match[str]) -> tuple[Said, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from twinlens.claims.algebra import UNITS
 from twinlens.claims.answer import Answer, Case, Gap, Term
 from twinlens.claims.names import DEVICES, FORMATS, device_at
 from twinlens.claims.part import link_rates
@@ -24,10 +25,10 @@ def ratio(view: View) -> Answer | Gap | None:
     if view.claim.names("optimizer") and view.says("weights"):
         return _states(view, claimed)
     devices, formats = view.claim.names("device"), view.claim.names("format")
-    for kind, name in (("bandwidth", "bandwidth"), ("token_time", "time"), ("time", "time"), ("bytes", "bytes")):
+    for kind in _COMPARED:
         if len(view.claim.all(kind)) == 2:
             one, other = (each.value for each in view.all(kind))
-            return _of(claimed, (_pair(name, one, other, _UNITS[name]),), ())
+            return _of(claimed, (_pair(_COMPARED[kind], one, other, UNITS[kind][1]),), ())
     if len(devices) == 2:
         view.used.update(each for each in view.claim.words if each.kind == "device")
         return _devices(view, claimed, *devices)
@@ -43,7 +44,9 @@ def ratio(view: View) -> Answer | Gap | None:
     return Gap("ratio", ("what-is-compared",))
 
 
-_UNITS = {"bandwidth": "bytes/s", "time": "s", "bytes": "bytes"}
+_COMPARED = {"bandwidth": "bandwidth", "token_time": "time", "time": "time", "bytes": "bytes", "rate": "rate",
+             "power": "power", "energy": "energy", "device_time": "device-time", "flop_rate": "peak", "flop": "flop",
+             "price_hour": "price-per-hour", "price_token": "price-per-token"}  # fmt: skip
 
 
 def _claimed(view: View) -> Said | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -32,7 +33,7 @@ class Said:
 
     `off`: how far a computed value may be from it, as a share, for it to be the same number rounded. `off_input`:
     how far it may be itself where something else is computed from it. `side`: it is a bound, "at least" or "at most".
-    `per`: it is of each user or of each device. `at`: its place in the sentence.
+    `per`: it is of each user, device or group of devices (a node). `at`: its place in the sentence.
     """
 
     kind: str
@@ -42,7 +43,7 @@ class Said:
     off: float = _FINEST
     off_input: float = _FINEST
     side: Literal["", "least", "most"] = ""
-    per: Literal["", "user", "device"] = ""
+    per: Literal["", "user", "device", "group"] = ""
     at: int = -1
 
     @property
@@ -89,12 +90,11 @@ Token = Said | Word
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim as it was read. `unread`: words that mean nothing here."""
+    """A claim as it was read. Words that mean nothing here are of the kind "unread"."""
 
     text: str
     said: tuple[Said, ...] = ()
     words: tuple[Word, ...] = ()
-    unread: tuple[str, ...] = ()
 
     def all(self, kind: str) -> tuple[Said, ...]:
         return tuple(each for each in self.said if each.kind == kind)
@@ -126,10 +126,10 @@ class View:
 
     def one(self, kind: str) -> Said | None:
         """The only number of a kind, None where there is none. Raises BadInput where there are several."""
-        found = {(each.low, each.high): each for each in self.all(kind)}
+        found = distinct(self.all(kind))
         if len(found) > 1:
-            raise BadInput(two_values(tuple(found.values())), code=UNREADABLE)
-        return next(iter(found.values()), None)
+            raise BadInput(two_values(found), code=UNREADABLE)
+        return next(iter(found), None)
 
     def value(self, kind: str) -> float | None:
         """The only number of a kind; None where there is none."""
@@ -150,6 +150,22 @@ class View:
         found = [each for each in self.claim.words if each.kind == "topic" and each.name in topics]
         self.used.update(found)
         return bool(found)
+
+
+def distinct(said: Iterable[Said]) -> tuple[Said, ...]:
+    """Numbers of one kind without those that say one before again, rounded otherwise: "141 GB (131.4 GiB)"."""
+    found: list[Said] = []
+    for each in said:
+        if not any(is_again(each, other) for other in found):
+            found.append(each)
+    return tuple(found)
+
+
+def is_again(one: Said, other: Said) -> bool:
+    """Whether a number says another of its kind again."""
+    if one.low is None or other.low is None or one.kind in _EXACT or one.per != other.per:
+        return (one.low, one.high) == (other.low, other.high)
+    return abs(one.value / other.value - 1) <= one.off_input + other.off_input and one.side == other.side
 
 
 def two_values(found: tuple[Said, ...]) -> str:

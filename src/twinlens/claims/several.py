@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from twinlens.claims.answer import Answer
+from twinlens.claims.answer import Answer, Gap
 from twinlens.claims.meaning import Fitted, meaning
 from twinlens.claims.ruling import ruling_of
-from twinlens.claims.said import UNREADABLE, Claim, Said, Token, Word, two_names, two_values
+from twinlens.claims.said import UNREADABLE, Claim, Said, Token, Word, distinct, is_again, two_names, two_values
 from twinlens.errors import BadInput
 
 
 def conflicts_of(claim: Claim) -> dict[str, list[list[Token]]]:
     """Kinds of number or name of which a claim has several, each with its tokens by value."""
     groups: dict[str, dict[object, list[Token]]] = {}
-    for said in claim.said:
-        groups.setdefault(said.kind, {}).setdefault((said.low, said.high), []).append(said)
+    for said in (each for each in claim.said if each.kind != "bare"):
+        first = next(each for each in distinct(claim.all(said.kind)) if is_again(said, each))
+        groups.setdefault(said.kind, {}).setdefault((first.low, first.high), []).append(said)
     for word in claim.words:
-        if word.kind not in ("topic", "optimizer"):
+        if word.kind not in ("topic", "optimizer", "unread"):
             groups.setdefault(word.kind, {}).setdefault(word.name, []).append(word)
     return {kind: list(values.values()) for kind, values in groups.items() if len(values) > 1}
 
@@ -42,12 +45,48 @@ def with_each(
     explained = all(
         token not in left for groups in conflicts.values() for group in groups for token in group
     ) and any(isinstance(each.answer, Answer) for each in found)  # fmt: skip
+    pers = {each.per for groups in conflicts.values() for group in groups for each in group if isinstance(each, Said)}
+    if not explained and (len(conflicts) > 1 or len(pers) > 1) and (parts := _by_clause(claim, conflicts)):
+        return parts
     try:
         return [*(found if explained else ()), *_each_of(claim, conflicts)]
     except BadInput:
         if explained:
             return found
         raise
+
+
+_BREAK = re.compile(r"[;,.:(]|\b(?:and|but|so|while|whereas|vs|versus|then)\b")
+
+
+def _by_clause(claim: Claim, conflicts: dict[str, list[list[Token]]]) -> list[Fitted]:
+    """The answers to two clauses of a sentence, where each uses all that it says; () where no cut makes it so.
+
+    What the whole sentence says only once is said of both; of several values a clause has its own.
+    """
+    several = {token for groups in conflicts.values() for group in groups for token in group}
+    tokens: list[Token] = sorted((*claim.said, *claim.words), key=lambda each: each.at)
+    for before, after in pairwise(tokens):
+        if not _BREAK.search(claim.text[before.at + len(before.text) : after.at]):
+            continue
+        found: list[Fitted] = []
+        figures: list[set[str]] = []
+        for is_first in (True, False):
+            own = {each for each in several if (each.at < after.at) == is_first}
+            part = replace(
+                claim, said=tuple(each for each in claim.said if each not in several or each in own),
+                words=tuple(each for each in claim.words if each not in several or each in own),
+            )  # fmt: skip
+            answers = () if conflicts_of(part) or not own else meaning(part)[0]
+            used: set[Token] = set().union(*(each.used for each in answers))
+            if not answers or any(isinstance(each.answer, Gap) for each in answers) or own - used:
+                break
+            found += answers
+            figures.append({each.answer.quantity for each in answers})
+        else:
+            if figures[0] == figures[1]:
+                return found
+    return []
 
 
 def _each_of(claim: Claim, conflicts: dict[str, list[list[Token]]]) -> list[Fitted]:

@@ -127,7 +127,8 @@ def cache_of(view: View, subject: Subject | None) -> Cache | None:
     word = word if word in KV_BYTES else _KV_ALIAS.get(word or "")
     notes = () if word else (assumed("kv-format", "fp16"),)
     size = KV_BYTES[word or "fp16"]
-    if (view.peek("bytes") or view.peek("rate") or view.about("fits")) and (said := view.value("kv_token")) is not None:
+    is_said = (view.peek("bytes") or view.peek("rate") or view.about("fits")) and not (subject and subject.shape)
+    if is_said and (said := view.value("kv_token")) is not None:
         return Cache(said, None, size, ())
     layers, heads, width = (view.value(kind) for kind in ("layers", "kv_heads", "head_dim"))
     if layers and heads and width:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 
 _TOPICS = (
+    (r"(?:before|without|excluding|not (?:counting|including)|w/o|plus|ignoring) (?:any |the )?activations?|"
+     r"mixed[ -]precision", "of-states"),
     (r"(?:without|no|w/o) (?:structured )?sparsity|dense", "dense"), (r"(?:structured |2:4 )*(?:sparsity|sparse)",
     "sparse"),
     (r"without|w/o|except(?:ing)?|exclud(?:es?|ing)|minus|other than|unless|offload(?:s|ed|ing)?|(?:over|under)"
      r"-?(?:clock|volt)(?:s|ed|ing)?|throttl(?:es?|ed|ing)|power[ -]?(?:capped|limited)|prun(?:ed?|ing)|distill?ed|"
      r"mig|slices?|laptop|mobile|swap(?:s|ped|ping)?|spill(?:s|ed|ing)?|"
-     r"shared?(?! (?:by|among|between|across))|sharing|partition(?:s|ed|ing)?|"
+     r"shared?(?! (?:by|among|between|across|about|~|\$?\d|an?\b|the\b))|sharing|partition(?:s|ed|ing)?|"
      r"compress(?:ed|ing|ion)?|evict(?:s|ed|ing|ion)?|reus(?:es?|ed|ing)|disaggregated|(?:prefix|prompt)[ -]cach"
      r"(?:es?|ed|ing)|unlike|(?:pipeline|expert|data|sequence|context)[ -]parallel(?:ism)?|used to|system ram|derated?|"
      r"overlap(?:s|ped|ping)?|mha|oversubscri(?:bed|ption)|recomput(?:es?|ed|ing|ation)|"
@@ -34,13 +37,8 @@ _TOPICS = (
     (r"(?:per|an?|each) day|daily", "day"), (r"(?:per|an?|each) hour|hourly|/hr?", "hour"),
     (r"(?:per|an?|each) week|weekly", "week"),
     (r"tpot|itl|inter[ -]token latency|time per (?:output )?token", "tpot"),
-
-
-
-
-
-
-    (r"pre-?train(?:ing|ed|s)?|(?:full(?:[ -]parameter)?[ -])?fine-?tun(?:e|es|ed|ing)|train(?:s|ed|ing)?|full ft|ft",
+    (r"pre-?train(?:ing|ed|s)?|(?:full(?:[ -]parameter)?[ -])?fine-?tun(?:e|es|ed|ing)|train(?:s|ed|ing)?|full ft|ft|"
+     r"full-parameter",
     "training"),
     (r"all-?reduc(?:es?|ed|ing|tion)", "all-reduce"), (r"tensor[ -]parallel(?:ism)?", "all-reduce"),
     (r"lora(?: adapters?)?", "lora"), (r"acceptance(?: rate)?|accepted", "acceptance"),
@@ -49,8 +47,9 @@ _TOPICS = (
     "decode"),
     (r"(?:at |under )?full load", "peak"),
     (r"fits?|holds?|loads?|hold|room|headroom|enough|sufficient|suffices?", "fits"),
-    (r"cannot|can't|(?:does|do|is|are|wo|would|did) ?n[o']t|doesn't|don't|isn't|aren't|won't|not|never|neither|"
-          r"nobody|no one|none|no|nor|hardly|barely|lacks?|fails?", "not"),
+    (r"cannot|can't|(?:does|do|is|are|wo|would|did|was|were|has|have|had|could|should|must)(?: not|n't)|not|"
+          r"never|neither|"
+          r"nobody|no one|none|no|nor|hardly|barely|lacks?|fails?|nicht|kein", "not"),
     (r"(?:per|each|every)[ -](?:user|stream|request)|each|hard ceiling|ceiling", "each"),
     (r"single[ -](?:user|stream)", "single"),
     (r"(?:per|each|every)[ -](?:gpu|device|card|accelerator|chip|rank|shard)|shards?", "per-device"),
@@ -69,36 +68,22 @@ _TOPICS = (
 )  # fmt: skip
 TOPICS = tuple((re.compile(rf"(?i:{pattern})(?![\w-])"), topic) for pattern, topic in _TOPICS)
 """Words that say what a figure is about, in the order in which they are tried."""
-FILLERS = frozenset({
-    "&", "+", "-", "->", ".", "/", "=", "a", "about", "achieve", "achieved", "achieves", "across", "after", "all",
-    "already", "also", "amount", "an", "and", "any", "approximately", "are", "around", "as", "at", "b", "be",
-    "because", "been", "before", "between", "both", "by", "can", "comes", "cost", "costs", "decoder", "deliver",
-    "delivers", "dense", "did", "do", "does", "doing", "during", "e.g", "each", "eg", "equals", "every", "exactly",
-    "for", "from", "full", "generates", "get", "gets", "give", "gives", "hardware", "has", "have", "hence", "holds",
-    "i", "i.e", "ie", "if", "in", "into", "is", "it", "its", "just", "least", "leaves", "length", "llm", "loading",
-    "long", "make", "makes", "mean", "means", "most", "must", "my", "nearly", "need", "needed", "needs", "nvidia",
-    "of", "offers", "ok", "on", "one", "only", "only-a", "or", "our", "over", "peaks", "per", "plus", "practically",
-    "precision", "processed", "processes", "producing", "provides", "quantisation", "quantised", "quantization",
-    "quantized", "reach", "reaches", "required", "requires", "roughly", "run", "running", "runs", "same", "serve",
-    "serves", "serving", "should", "single", "size", "so", "standard", "step", "still", "take", "takes", "than",
-    "thanks", "that", "that's", "the", "their", "them", "then", "theoretical", "theoretically", "there", "these",
-    "this", "those", "thus", "time", "to", "took", "total", "two", "under", "up", "us", "use", "uses", "using",
-    "via", "was", "we", "weigh", "weighs", "were", "what", "when", "which", "while", "who", "will", "with",
-    "within", "works", "would", "x", "you", "your", "~", "–", "—", "→",
-})  # fmt: skip
-"""Words that join the others."""
+FILLERS = frozenset((files("twinlens.claims") / "fillers.txt").read_text(encoding="utf-8").split())
+"""Words that change no figure: they join the others, or say who, where, or with how much surprise."""
+_ENDS = ("s", "es", "ed", "d", "ing", "ly")
 HARMLESS = frozenset(
     {"named", "machine", "weights", "bandwidth", "dense", "peak", "tdp", "needs", "transfer", "of-all"}
 )
 """Topics that only say what a figure is about; any other that no answer used may turn the claim into another one."""
 ABOUT = {
-    "mfu": "training mfu", "training-time": "training mfu", "training-cost": "training mfu",
+    "mfu": "training mfu of-states", "training-time": "training mfu", "training-cost": "training mfu",
     "device-time": "training mfu",
-    "training-flop": "training", "tokens-time": "decode training each", "mbu": "decode mbu",
+    "training-flop": "training", "tokens-time": "decode training each fits prefill checkpoint",
+    "transfer-time": "fits checkpoint", "mbu": "decode mbu",
     "tokens": "hour day month decode", "tokens-per-parameter": "chinchilla training",
-    "training-rate": "training mfu", "chinchilla": "training", "steps": "training",
+    "training-rate": "training mfu", "chinchilla": "training",
     "tokens-per-step": "training speculation acceptance each", "flop-per-token": "forward decode per-token training",
-    "ridge": "ridge compute-bound", "ridge-batch": "ridge compute-bound decode", "energy": "energy",
+    "ridge": "ridge compute-bound fits prefill decode", "ridge-batch": "ridge compute-bound decode", "energy": "energy",
     "energy-cost": "energy",
     "energy-per-token": "energy", "tokens-per-joule": "energy", "energy-share": "energy share ratio",
     "stream-rate": "tpot decode each", "bill": "amortised", "price-per-hour": "amortised share hour",
@@ -107,8 +92,8 @@ ABOUT = {
     "speculation": "speculation acceptance ratio each",
     "tokens-per-pass": "speculation acceptance each", "total-rate": "each", "total": "each all-reduce",
     "model": "per-token",
-    "link": "per-device",
-    "training-memory": "training", "prefill-rate": "prefill", "ttft": "prefill",
+    "link": "per-device", "in-flight": "each", "steps": "training each",
+    "training-memory": "training of-states", "prefill-rate": "prefill", "ttft": "prefill",
 }  # fmt: skip
 """Topics that each figure is about: beside it they change nothing."""
 MAKERS = frozenset({
@@ -119,3 +104,11 @@ MAKERS = frozenset({
     "lovelace", "amazon", "lambda", "coreweave", "runpod",
 })  # fmt: skip
 """Names that change no figure; another name that is not known may be part of one that is ("RTX 4090 Laptop")."""
+
+
+def is_filler(word: str) -> bool:
+    """Whether a word in lower case changes no figure, also inflected ("produces") or joined ("memory-bandwidth")."""
+    stems = {word, *(word.removesuffix(end) for end in _ENDS), word.removesuffix("ing") + "e", word[:-3] + "y"}
+    return any(each in FILLERS and (each == word or len(each) > 2) for each in stems) or (
+        "-" in word and all(map(is_filler, word.split("-")))
+    )

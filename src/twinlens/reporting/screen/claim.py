@@ -44,7 +44,6 @@ def _lines(judged: Judged, most: int) -> Iterator[RenderableType]:
     yield from _row("note      ", judged.of("claim-remark"), most)
     yield from _row("missing   ", judged.of("claim-missing"), most, "yellow")
     yield from _row("unused    ", judged.of("claim-unused"), most, "yellow")
-    yield from _row("unread    ", judged.of("claim-unread"), most, "yellow")
 
 
 def _figure(case: Finding) -> tuple[str, str]:

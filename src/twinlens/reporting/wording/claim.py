@@ -189,12 +189,9 @@ def _remark(finding: Finding) -> str:
         "visible-memory": "the driver of one device shows {gb} GB ({gib} GiB)",
         "no-room": "weights and KV cache need {needed_gb:.4g} GB, and the devices have {room_gb:.4g} GB",
         "fewer": "{devices} of them are enough",
+        "far": "{times:,.0f} times off is more than a slip of a prefix: the sentence may mean something else",
         "both-ways": "the claim counts both directions of a link",
     }[finding.subject].format(**heads)
-
-
-def _unread(finding: Finding) -> str:
-    return f"not understood: {join_names([clean(word, 20) for word in number(finding, 'words')], 12)}"
 
 
 def _unused(finding: Finding) -> str:
@@ -210,7 +207,6 @@ def meant_words(name: str) -> str:
 
 CLAUSES = {
     "claim-computed": _computed, "claim-assumed": _assumed, "claim-missing": _missing, "claim-solved": _solved,
-    "claim-remark": _remark, "claim-unread": _unread,
-    "claim-unused": _unused,
+    "claim-remark": _remark, "claim-unused": _unused,
 }  # fmt: skip
 SENTENCES = {"claim-compared": _compared}
