@@ -106,6 +106,18 @@ def test_waiting_costs_no_processor_time(runs: tuple[Run, ...]) -> None:
         assert pairing["waited_cpu_s"] < 0.02 * pairing["waited_s"]
 
 
+def test_rounds_end_at_the_first_look_at_which_every_ratio_is_known(tmp_path: Path) -> None:
+    """0.4 s are the least and 60 s the most; a ratio within a factor of two is known at the first looks."""
+    asked = paired(precisions=("fp32", "bf16"), most_s=60, width=1.0, repeats=1)
+    found = measure_study(study_of(asked), tmp_path / "wide").runs
+    for run in found:
+        own_s = sum(end - begin for number, (begin, end) in spans(run).items() if number >= 0) / 1e9
+        assert 0.4 <= own_s < 30
+    never = measure_study(study_of(paired(most_s=0.8, width=1e-9, repeats=1)), tmp_path / "narrow").runs
+    for run in never:
+        assert sum(end - begin for number, (begin, end) in spans(run).items() if number >= 0) / 1e9 >= 0.8
+
+
 def test_duration_is_of_each_point(runs: tuple[Run, ...]) -> None:
     for run in runs:
         own_s = sum(end - begin for number, (begin, end) in spans(run).items() if number >= 0) / 1e9

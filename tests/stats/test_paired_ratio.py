@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from benchmarks.coverage.paired import MACHINES, RATIO, Machine, line, ratios, sides
+from benchmarks.coverage.turns import ended, ratio, rounds_at_looks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,7 @@ from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.training import training_steadiness
 from twinlens.stats.paired.ratio import MOST_HIDDEN, PairedRatio, paired_ratio, ratio_over, steadiness
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
+from twinlens.stats.paired.width import widest
 from twinlens.units import digits
 
 S = 10**9
@@ -297,3 +299,43 @@ def test_cold_first_rows_of_slices_are_left_out_and_equal_ones_stay() -> None:
     for cold in (0.3, 0.0):
         found = training_slices(run(cold), NO_TELEMETRY)["training_tokens_per_s"].rates
         assert found.mean() == pytest.approx(10.0, rel=0.015), "a third longer first row made it 5 % slower"
+
+
+def slices_at(rates: list[float], place: int, points: int = 2) -> SliceRates:
+    """One slice a round at these rates, for the point whose turn comes at `place`."""
+    count = len(rates)
+    return SliceRates(np.arange(count) * points + place, np.array(rates), np.zeros(count, bool))
+
+
+def test_a_ratio_that_was_looked_at_is_asked_more_surely_and_shown_at_its_level() -> None:
+    noise = np.random.default_rng(3).normal(size=(2, 40)) * 0.05
+    sides = [(slices_at(list(2 * np.exp(noise[0])), 0), slices_at(list(np.exp(noise[1])), 1))]
+    once, often = (paired_ratio(sides, [2], looks=looks).ratio for looks in (1, 5))
+    assert once.level == often.level == 0.95
+    assert None not in (once.low, once.high, often.low, often.high)
+    assert often.high / often.low > once.high / once.low  # type: ignore[operator]
+    assert "each look at 0.99" in often.method
+    thrice = [paired_ratio(sides * 3, [2] * 3, looks=looks).ratio for looks in (1, 5)]
+    assert thrice[0] == thrice[1], "an interval over repeats does not come from the rounds that ended them"
+
+
+def test_rounds_may_end_where_the_least_known_ratio_of_two_points_is_known() -> None:
+    rng = np.random.default_rng(4)
+    noisy = [slices_at(list(np.exp(spread * rng.normal(size=40))), place, 3)
+             for place, spread in enumerate((0.01, 0.01, 0.1))]  # fmt: skip
+    known = widest(noisy[:2], 5)
+    assert 0 < known < 0.02
+    assert known < widest(noisy, 5) < 0.2
+    assert widest([SliceRates(each.slices[:5], each.rates[:5], each.disturbed[:5]) for each in noisy], 5) == math.inf
+    drifting = slices_at(list(np.exp(np.linspace(0, 0.5, 40))), 0, 3)
+    assert widest([drifting, noisy[1]], 5) == math.inf
+
+
+def test_rounds_that_ended_when_the_ratio_was_known_hold_it() -> None:
+    """One repeat on a quiet machine: looks that did not share the doubt hold 92 % (docs/results/coverage-turns.md)."""
+    found = sides(MACHINES[0], 1, 60, 60)
+    looks = len(rounds_at_looks())
+    ends = [ended(found, 0, study, 0.05, looks) for study in range(60)]
+    assert np.mean(ends) < 25, "sixty were the most"
+    given = [ratio(found, study, [blocks], looks) for study, blocks in enumerate(ends)]
+    assert np.mean([(one.low or 0) <= RATIO <= (one.high or 0) for one in given]) >= 0.93

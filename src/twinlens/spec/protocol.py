@@ -47,9 +47,9 @@ class Protocol(Spec):
     """How a run is measured.
 
     `pairing`: with "slices" the points of a repeat work `slice_s` seconds at a time, one at any moment, so that what
-    disturbs the machine meets all of them. `duration_s` is then the working time of each point, and neither `extend`
-    nor `retakes` applies. A slice is as many whole rows as fill it; of a closed loop it is requests in whole waves, and
-    is over when the last has ended.
+    disturbs the machine meets all of them. `duration_s` is then the working time of each point (with `most_s` the least
+    of it), and neither `extend` nor `retakes` applies. A slice is as many whole rows as fill it; of a closed loop it is
+    requests in whole waves, and is over when the last has ended.
     """
 
     warmup: Literal["auto"] = Field(
@@ -59,11 +59,12 @@ class Protocol(Spec):
     most_s: NonNegativeFloat = Field(
         0.0,
         description="Under load, go on after `duration_s` until the SLO is decided or, without one, p90 TTFT is known "
-        "within `width`; so long at most. 0: `duration_s` and no longer.",
+        "within `width`; by turns, until every ratio of two points is. So long at most. 0: `duration_s` and no longer.",
     )
     width: PositiveFloat = Field(
         0.2,
-        description="How far either bound of p90 TTFT may lie from it where it ends a run with `most_s`.",
+        description="How far either bound of p90 TTFT, or of a ratio by turns, may lie from it to end a run that has "
+        "`most_s`.",
     )
     min_rows: PositiveInt = Field(
         30,

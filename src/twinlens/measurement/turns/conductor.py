@@ -8,10 +8,13 @@ benchmarking").
 from __future__ import annotations
 
 import json
+import math
 import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.measurement.drive.training import give_up_s
@@ -21,6 +24,9 @@ from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.schedule.turns.order import rounds
 from twinlens.spec.study import RunSpec
 from twinlens.stats.paired.ratio import FEWEST_BLOCKS
+from twinlens.stats.paired.slice_rate import SliceRates
+from twinlens.stats.paired.width import widest
+from twinlens.stats.serving.looks import looks_s
 from twinlens.system.interrupts import ignore_interrupts
 
 TellsTurn = Callable[[RunSpec, str, float, int], None]
@@ -34,7 +40,8 @@ class Member:
         self.spec = spec
         self.run = create_run(folder, spec)
         update_run(self.run, pairing=pairing.to_json())
-        self.worked_s, self.slices, self.observations, self.rows = 0.0, 0, 0, 0
+        self.worked_s, self.observations, self.rows = 0.0, 0, 0
+        self._rates: dict[int, float] = {}
         self._size: int | None = None  # steps or batches of a slice, once the warm-up has told
         self._process = started(self.run, "--turns")
 
@@ -54,7 +61,7 @@ class Member:
         if self._size is None:
             self._size = max(1, round(slice_s * had["observations"] / max(had["worked_s"], 1e-9)))
         if number >= 0:
-            self.slices += 1
+            self._rates[number] = had["observations"] / max(had["worked_s"], 1e-9)
             self.worked_s += had["worked_s"]
             self.observations += had["observations"]
 
@@ -81,15 +88,21 @@ class Member:
     def has_enough(self) -> bool:
         protocol = self.spec.protocol
         enough = self.worked_s >= protocol.duration_s and self.observations >= protocol.min_rows
-        return enough and self.slices >= FEWEST_BLOCKS
+        return enough and len(self._rates) >= FEWEST_BLOCKS
+
+    @property
+    def rates(self) -> SliceRates:
+        """Steps, batches or requests per second of its slices so far; whether they were disturbed is not known yet."""
+        rates = np.array([*self._rates.values()])
+        return SliceRates(np.array([*self._rates], dtype=np.int64), rates, np.zeros(rates.size, bool))
 
     @property
     def gives_up(self) -> bool:
-        return self.worked_s >= give_up_s(self.spec.protocol.duration_s)
+        return self.worked_s >= give_up_s(looks_s(self.spec.protocol)[-1])
 
     @property
     def share(self) -> float:
-        return min(1.0, self.worked_s / self.spec.protocol.duration_s)
+        return min(1.0, self.worked_s / looks_s(self.spec.protocol)[-1])
 
     def _say(self, **order: Any) -> None:
         assert self._process.stdin is not None
@@ -146,20 +159,30 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: TellsTurn) -> N
 
 
 def _take_turns(members: Sequence[Member], tell: TellsTurn) -> None:
-    """A round to warm up, then rounds until every point has enough."""
+    """A round to warm up, then rounds until every point has enough and, with `most_s`, every ratio is known."""
     first = members[0].spec
     orders = rounds(len(members), f"{first.protocol.seed}/{first.repeat}/turns")
-    number = -len(members)
-    while number <= 0 or not _is_over(members):
+    number, looks, known = -len(members), [*looks_s(first.protocol)], ""
+    while number <= 0 or looks:
         for place in next(orders):
             members[place].turn(number)
             number += 1
-            phrase = "warming up" if number <= 0 else "measuring in turns"
+            phrase = "warming up" if number <= 0 else f"measuring in turns{known}"
             tell(members[place].spec, phrase, min(member.share for member in members), members[place].rows)
+        if any(member.gives_up for member in members):
+            break
+        if all(member.has_enough for member in members) and min(member.worked_s for member in members) >= looks[0]:
+            looks, known = _left(members, looks)
 
 
-def _is_over(members: Sequence[Member]) -> bool:
-    return all(member.has_enough for member in members) or any(member.gives_up for member in members)
+def _left(members: Sequence[Member], looks: list[float]) -> tuple[list[float], str]:
+    """The looks that are left after one, none where every ratio is known within `width`; and what it saw, in words."""
+    protocol = members[0].spec.protocol
+    later = [moment for moment in looks if moment > min(member.worked_s for member in members)]
+    if not later or (reach := widest([member.rates for member in members], len(looks_s(protocol)))) <= protocol.width:
+        return [], ""
+    seen = f"known within {reach:.0%}" if math.isfinite(reach) else "not known"
+    return later, f" (a ratio is {seen}, {protocol.width:.0%} asked)"
 
 
 def _failed(members: Sequence[Member]) -> Member:

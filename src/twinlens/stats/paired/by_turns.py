@@ -10,6 +10,7 @@ from twinlens.record.run import Run
 from twinlens.record.validity import Validity
 from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, phase_slices, training_slices
+from twinlens.stats.serving.looks import looks_s
 from twinlens.stats.summary.group import Group
 from twinlens.stats.summary.serving import is_served
 
@@ -61,7 +62,11 @@ def by_turns(
     own = tuple(finding for run in sides for finding in run.disqualified if finding.code != "disturbed")
     metrics = [name for name in rates[members[0][0].run] if all(name in rates[run.run] for run in sides)]
     pairs = {name: [(rates[above.run][name], rates[below.run][name]) for above, below in members] for name in metrics}
-    return tuple(ByTurns(paired_ratio(pairs[name], points, names=(*names, name), level=level), own) for name in metrics)
+    looks = max(len(looks_s(run.spec.protocol)) for run in runs.values())
+    return tuple(
+        ByTurns(paired_ratio(pairs[name], points, names=(*names, name), level=level, looks=looks), own)
+        for name in metrics
+    )
 
 
 def slice_rates(run: Run) -> Rates:

@@ -81,9 +81,11 @@ def paired_ratio(
     *,
     names: tuple[str, str, str] = ("", "", ""),
     level: float = 0.95,
+    looks: int = 1,
 ) -> PairedRatio:
     """The ratio of two points over their repeats. `pairs`: (above, below) of each repeat, whose slices are numbered
-    over all of its `points`; `names`: above, below, metric. Absent where no round has both."""
+    over all of its `points`; `names`: above, below, metric. Absent where no round has both. `looks`: how many times the
+    rounds of a repeat were looked at, whichever of them ended it."""
     rounds = [each for pair, count in zip(pairs, points, strict=True) if (each := rounds_of(*pair, count))[0].size]
     met = suffering([blocks for blocks, _ in rounds], [marks for _, marks in rounds], FEWEST_BLOCKS)
     series = met.kept
@@ -95,7 +97,9 @@ def paired_ratio(
         label, reason = "unequal", _because("suffers-unequally", **numbers)
     elif label == "level" and met.is_blind:
         label, reason = "unproven", _because("no-calm-rounds", calm=met.calm, of=met.of)
-    ratio = widened(ratio_over(series, level=level), met.hidden, visible if reason.code == "drift-unseen" else None)
+    ratio = widened(
+        ratio_over(series, level=level, looks=looks), met.hidden, visible if reason.code == "drift-unseen" else None
+    )
     return PairedRatio(
         *names,
         ratio=ratio,
@@ -124,11 +128,12 @@ def rounds_of(above: SliceRates, below: SliceRates, points: int) -> tuple[Blocks
     return np.asarray(np.log(a[both] / b[both]), dtype=np.float64), np.asarray(marks[both], dtype=bool)
 
 
-def ratio_over(series: Sequence[Blocks], *, level: float = 0.95) -> Estimate:
+def ratio_over(series: Sequence[Blocks], *, level: float = 0.95, looks: int = 1) -> Estimate:
     """The ratio from the log ratios of the rounds of each repeat.
 
     From three repeats on: mean of the repeats' means, t interval over repeats, which holds whatever differs between
-    them. Two: their range, no level. One: t interval within it, by how far neighbouring rounds resemble each other.
+    them. Two: their range, no level. One: t interval within it, by how far neighbouring rounds resemble each other, and
+    asked so surely that all of its `looks` hold together (stats/serving/looks.py).
     """
     if not series:
         return Estimate.absent(RATIO, "no round has both points", "mean log ratio of paired slices")
@@ -146,8 +151,10 @@ def ratio_over(series: Sequence[Blocks], *, level: float = 0.95) -> Estimate:
         why_not = f"none below {FEWEST_BLOCKS} rounds and {_LEAST_INDEPENDENT:g} independent"
         n = max(1, int(independent))
         return Estimate(math.exp(value), RATIO, f"{method} of one repeat", "derived", n=n, no_interval=why_not)
-    half = t_quantile(level, max(1.0, independent - 1)) * error
+    asked = 1 - (1 - level) / looks
+    half = t_quantile(asked, max(1.0, independent - 1)) * error
     text = f"{method} of one repeat, t interval over rounds; not comparable across repeats"
+    text += f", each look at {asked:.4g}" if looks > 1 else ""
     return _estimate(value, half, text, level, int(independent))
 
 

@@ -1,4 +1,4 @@
-"""Looks at a run under load while it goes on: when, how sure each must be, and what is undecided. Pure.
+"""Looks at a run while it goes on, under load or by turns: when, how sure each must be, and what is undecided. Pure.
 
 A run that is looked at K times and ends when its answer is decided must not be wrong more frequently for that. Each
 look asks its intervals at 1 - 0.05 / K, so that all K hold together in 95 % of runs whichever of them ended it
