@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import twinlens as tl
 from material import quiet, spec_of
 from twinlens.errors import BadInput
 from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
@@ -52,9 +53,13 @@ def test_an_exchange_that_gloo_has_no_figure_of_is_refused_before_a_rank_is_star
         "executor": {"kind": "torch-collectives"},
         "workload": {"kind": "collective", "exchange": "reduce-scatter", "size_bytes": 4096},
     }
-    with pytest.raises(BadInput, match="which is an all-reduce") as refused:
-        exchanger.TorchExchanger().open(spec_of(data), quiet)
-    assert refused.value.code == "TL243"
+    for refusing in (
+        lambda: exchanger.TorchExchanger().open(spec_of(data), quiet),
+        lambda: tl.check(tl.parse(data)),  # which refuses what a measurement would
+    ):
+        with pytest.raises(BadInput, match="which is an all-reduce") as refused:
+            refusing()
+        assert refused.value.code == "TL243"
 
 
 def test_the_rank_that_died_is_named_with_its_log_and_not_those_that_failed_after_it(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from twinlens.executors.installed import refuse_not_installed
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, launcher
-from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu
+from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu, uses_gpu
 from twinlens.measurement.preflight.impossible import refuse_impossible
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit, refuse_what_cannot_fit_together
 from twinlens.measurement.preflight.saves import refuse_saves
@@ -82,6 +82,15 @@ def _not_to_be_had(spec: RunSpec) -> BadInput | None:
     return None
 
 
+def _of_this_machine(spec: RunSpec) -> RunSpec:
+    """An exchange whose device is chosen here, with the processor where it will be that: gloo cannot do all of them."""
+    if spec.lens != "collective" or spec.device.kind != "auto" or spec.executor.options.get("on"):
+        return spec
+    if uses_gpu(spec.device):
+        return spec
+    return spec.model_copy(update={"executor": spec.executor.model_copy(update={"device": "cpu"})})
+
+
 def refuse_what_cannot_run(spec: RunSpec) -> None:
     """Raises BadInput for a run that does not fit this machine, or asks for what does not go together."""
     refuse_unsupported(spec)
@@ -91,7 +100,7 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     if (starter := launcher(spec.executor.kind)) is not None:
         starter.key(spec)  # its command line, which says what cannot be served, at which precision and on which GPU
     if (divide := executor(spec.executor.kind).degrees) is not None:
-        divide(spec)
+        divide(_of_this_machine(spec))
     refuse_what_cannot_fit(spec)
     refuse_saves(spec)
     refuse_stall_elsewhere(spec)
