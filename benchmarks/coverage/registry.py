@@ -80,7 +80,7 @@ KINDS = (
         "another interval, made wider by what a change that could hide would do to it: it holds at least as often",
         (
             "stats/estimator/widened.py:widened", "stats/estimator/widened.py:widened_difference",
-            "stats/summary/point.py:_together",
+            "stats/summary/point.py:_moved",
         ),
     ),
     Kind(

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.coverage.states import RATE, SHAPES, changed, noise, point_of
 
 from twinlens.stats.estimator.widened import widened
+from twinlens.stats.steady.segment import segment
 
 POINTS = 40
 
@@ -38,6 +39,24 @@ def test_a_tenth_that_all_repeats_share_is_never_valid() -> None:
     for seed in range(POINTS):
         rows = [noise(np.random.default_rng([seed, k]), 70, 0.1) for k in range(3)]
         assert point_of(changed(rows, SHAPES["step half way"], 0.1)).validity != "valid"
+
+
+def test_a_twentieth_that_all_repeats_share_is_no_oftener_valid_than_where_each_run_has_to_be() -> None:
+    """4 of these 40 points were valid: a run that had slowed down was refuted, its change before its window unseen."""
+    points = []
+    for seed in range(POINTS):
+        rng = np.random.default_rng([seed, 200, 3, 9])
+        points.append(point_of(changed([noise(rng, 200, 0.05, 0.5) for _ in range(3)], SHAPES["step half way"], 0.05)))
+    by_each = sum(all(run.validity == "valid" for run in point.runs) for point in points)
+    assert sum(point.validity == "valid" for point in points) <= by_each
+
+
+def test_a_run_that_slowed_down_keeps_the_change_that_its_window_leaves_out() -> None:
+    level = np.tile([0.99, 1.01], 60)
+    trend = segment(np.concatenate([level, 1.1 * level])).trend
+    assert trend is not None
+    assert trend.change == pytest.approx(0, abs=0.01), "after the change"
+    assert trend.later == pytest.approx(np.log(1.1), abs=0.01)
 
 
 @pytest.mark.parametrize("shape", ["drift", "step at three quarters", "step at four fifths"])

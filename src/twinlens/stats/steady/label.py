@@ -32,7 +32,7 @@ from twinlens.stats.steady.levels import (
 )
 from twinlens.stats.steady.reason import Numbers, because, left_its_level, shortage_of, slowed_down
 from twinlens.stats.steady.rule import SteadyRule
-from twinlens.stats.steady.slope import Trace, least_visible_change, moves, slope_from
+from twinlens.stats.steady.slope import Trace, later_half, least_visible_change, moves, slope_from
 from twinlens.units import RATIO
 
 Label = Literal[
@@ -42,7 +42,8 @@ Label = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A label, why, the first row it is about, the slope from there on, and what left the level meanwhile."""
+    """A label, why, the first row it is about, the slope from there on, and what left the level meanwhile. `later`: the
+    change from the first half to the second and its error, with the level that a slowdown left."""
 
     label: Label
     reason: Finding
@@ -50,6 +51,7 @@ class Judgement:
     slope: Estimate
     period_rows: int | None = None
     disturbed: Disturbed = UNDISTURBED
+    later: tuple[float, float] | tuple[None, None] = (None, None)
 
 
 def judge(
@@ -123,9 +125,10 @@ def _settle(trace: Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: 
             return _drift(trace, row, rule, away, disturbed)
         halves = tuple(Level(b, e, float(points[b:e].mean())) for b, e in ((begin, begin + step), (begin + step, size)))
         return _settle(trace, (*levels[:at], *halves), rule, refined=True)
-    faster = _faster(levels[:at], home, same, transient)
+    faster, since = _faster(levels[:at], home, same, transient), row
     if faster is not None:
         label: Label = "slowdown"
+        since = trace.row(faster.begin)
         reason = slowed_down(trace, faster, home)
     elif disturbed.heavy:
         label, reason = "disturbed", left_its_level(disturbed)
@@ -135,7 +138,7 @@ def _settle(trace: Trace, levels: tuple[Level, ...], rule: SteadyRule, refined: 
             return _unsteady(trace, wanders, rule)
         visible = least_visible_change(slope, rule.delta)
         label, reason = _level(trace, row, visible, wanders or _too_little(trace, row, away, rule), rule)
-    return Judgement(label, reason, trace.skipped + row, slope, disturbed=disturbed)
+    return Judgement(label, reason, trace.skipped + row, slope, disturbed=disturbed, later=later_half(trace, since))
 
 
 def _level(
@@ -219,8 +222,9 @@ def _drift(
 ) -> Judgement:
     slope = slope_from(trace, row, rule, away)
     reason = Finding("drift", "disqualifies", evidence={"change": slope})
-    return Judgement("drift", reason, trace.skipped + row, slope, disturbed=disturbed)
+    later = later_half(trace, row)
+    return Judgement("drift", reason, trace.skipped + row, slope, disturbed=disturbed, later=later)
 
 
 def _unsteady(trace: Trace, reason: Finding, rule: SteadyRule) -> Judgement:
-    return Judgement("no steady state", reason, trace.skipped, slope_from(trace, 0, rule))
+    return Judgement("no steady state", reason, trace.skipped, slope_from(trace, 0, rule), later=later_half(trace, 0))

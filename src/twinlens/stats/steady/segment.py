@@ -112,7 +112,7 @@ def segment(
         disturbed=found.disturbed,
         least_visible_change=_times(least_visible_change(found.slope, rule.delta), short),
         noise_retention=_noise_retention(time_s[inside], done[inside], time_s.size, rule),
-        trend=trend_of(log_time[inside], weight_inside, found.slope, rule, short)
+        trend=trend_of(log_time[inside], weight_inside, found.slope, found.later, rule, short)
         if found.begin < time_s.size
         else None,
     )

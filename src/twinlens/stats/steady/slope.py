@@ -28,7 +28,8 @@ class Trend:
 
     Each with its standard error, so that runs of one point can be judged together; `change_error` is None where no
     slope could be tested. `delta`: what counts as one level; `most_hidden`: the largest change that may hide in a valid
-    run. `short`: by how many times the window was shorter than the protocol asks, 1 where it was not.
+    run. `short`: by how many times the window was shorter than the protocol asks, 1 where it was not. `later`: of its
+    second half over its first, from the level on that a slowdown left; None where it was not compared.
     """
 
     level: float
@@ -38,6 +39,8 @@ class Trend:
     delta: float
     most_hidden: float
     short: float = 1.0
+    later: float | None = None
+    later_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +71,24 @@ def least_visible_change(slope: Estimate, delta: float) -> float | None:
 
 
 def trend_of(
-    log_time: NDArray[np.float64], weight: NDArray[np.float64], slope: Estimate, rule: SteadyRule, short: float
+    log_time: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    slope: Estimate,
+    later: tuple[float, float] | tuple[None, None],
+    rule: SteadyRule,
+    short: float,
 ) -> Trend:
-    """The trend of the rows of a window: logs of time per work [n], how much each counts [n], and the tested slope."""
+    """The trend of the rows of a window: logs of time per work [n], how much each counts [n], the tested slope, and the
+    change of its halves."""
     highest = float(log_time.max())
     mean = float((weight * np.exp(log_time - highest)).sum() / weight.sum())
     error, _ = mean_error(log_time, weight)
     level, level_error = float(np.log(mean)) + highest, min(error, _UNKNOWN)
     if slope.value is None or slope.low is None or slope.high is None or slope.level is None:
-        return Trend(level, level_error, None, None, rule.delta, rule.most_hidden, short)
+        return Trend(level, level_error, None, None, rule.delta, rule.most_hidden, short, *later)
     low, value, high = (max(-700.0, float(np.log1p(bound))) for bound in (slope.low, slope.value, slope.high))
     change_error = (high - low) / 2 / float(ndtri((1 + slope.level) / 2))
-    return Trend(level, level_error, value, change_error, rule.delta, rule.most_hidden, short)
+    return Trend(level, level_error, value, change_error, rule.delta, rule.most_hidden, short, *later)
 
 
 def visible(change_error: float, delta: float, level: float) -> float:
@@ -102,6 +111,21 @@ def slope_from(trace: Trace, row: int, rule: SteadyRule, away: NDArray[np.bool_]
     )
     method = f"Theil-Sen slope over {blocks} block means, times the window"
     return Estimate(value, RATIO, method, "derived", low=low, high=high, level=rule.trend_level, n=blocks)
+
+
+def later_half(trace: Trace, row: int) -> tuple[float, float] | tuple[None, None]:
+    """The change of log time from the first half of the points from `row` on to the second, and its standard error.
+
+    Twice that of the mean, by the points less their halves' means, so that the change is no part of its own error. None
+    for under four points.
+    """
+    points = trace.points[np.searchsorted(trace.edges[:-1], row) :]
+    if points.size < 4:
+        return None, None
+    halves = np.array_split(points, 2)
+    before, after = (float(half.mean()) for half in halves)
+    error, _ = mean_error(points - np.repeat((before, after), [half.size for half in halves]), np.ones(points.size))
+    return after - before, min(2 * error, _UNKNOWN)
 
 
 def moves(slope: Estimate, delta: float) -> bool:

@@ -27,6 +27,7 @@ _BY_CHANCE = ("drift", "slowdown", "disturbed", "cyclic", "no steady state", "in
 _FALSE_ALARMS = 0.05  # of steady runs that tests call unsteady: 0 to 4 %, more where rows depend strongly
 _TOO_MANY = 0.01  # a chance below which so many false alarms are none
 _LEVEL = 0.99  # of the test for a change that all repeats share, as for one run
+_DOUBTFUL = 1.96  # standard errors of what all share: so much keeps those from valid that did not show it each alone
 _IN_COMMON = 0.5  # of what may hide in a run: where no run shows enough by itself, all together must see so much
 _NEAR = 5  # times what counts as one level: a refuted run may be no further off, however noisy
 
@@ -56,35 +57,52 @@ def point_verdict(runs: Sequence[Summary]) -> PointVerdict:
         return PointVerdict("not valid", _label_of(runs))
     if len(runs) == 1:
         return PointVerdict(runs[0].validity, runs[0].label, runs[0].verdict.least_visible_change)
-    return _together(others, [run.verdict.trend for run in runs if run.verdict.trend])
+    return _together(runs)
 
 
-def _together(steady: Sequence[Summary], trends: Sequence[Trend]) -> PointVerdict:
+def _together(runs: Sequence[Summary]) -> PointVerdict:
     """The verdict on repeats in none of which anything wrong was seen, or in which it was refuted."""
+    steady = [run for run in runs if run.validity != "not valid"]
+    trends = [run.verdict.trend for run in runs if run.verdict.trend]
     own = weakest(run.validity for run in steady)
-    tested = [(trend.change, trend.change_error) for trend in trends if trend.change is not None and trend.change_error]
-    if not tested:
+    slopes = [(trend.change, trend.change_error) for trend in trends if trend.change is not None and trend.change_error]
+    if not slopes:
         return PointVerdict(own, " / ".join(sorted({run.label for run in steady})))
-    changes = np.array([change for change, _ in tested])
-    error = math.sqrt(math.fsum((each or 0.0) ** 2 for _, each in tested)) / len(tested)
-    if len(tested) > 2:  # repeats that differ in their slopes by more than each one's rows say
-        error = max(error, float(changes.std(ddof=1)) / math.sqrt(len(tested)))
-    change, rule = float(changes.mean()), trends[0]
-    if abs(change) > max(math.log1p(rule.delta), float(ndtri((1 + _LEVEL) / 2)) * error):
-        errors = float(ndtri((1 + _LEVEL) / 2)) * error
-        low, value, high = (math.expm1(bound) for bound in (change - errors, change, change + errors))
-        method = f"mean of the slopes of {len(tested)} runs, times the window"
-        evidence = Estimate(value, RATIO, method, "derived", low=low, high=high, level=_LEVEL, n=len(tested))
-        return PointVerdict("not valid", "drift", None, Finding("drift", "disqualifies", "", {}, {"change": evidence}))
+    rule, (change, error) = trends[0], _in_common(slopes, math.sqrt(np.mean([each**2 for _, each in slopes])))
+    # A slope sees a step less surely than two halves do, and none that is before the window of a run that slowed down.
+    halves = [(trend.later, trend.later_error) for trend in trends if trend.later is not None and trend.later_error]
+    later, later_error = _in_common(halves, float(np.median([each for _, each in halves]))) if halves else (0.0, 0.0)
+    drift = _moved(change, error, rule.delta, f"slopes of {len(slopes)} runs, times the window")
+    drift = drift or _moved(later, later_error, rule.delta, f"second half over the first of {len(halves)} runs")
+    if drift:
+        return PointVerdict("not valid", "drift", None, Finding("drift", "disqualifies", "", {}, {"change": drift}))
     hidden = visible(error, rule.delta, _LEVEL) * min(trend.short for trend in trends)
     mean_error = math.sqrt(math.fsum(trend.level_error**2 for trend in trends)) / len(trends)
     most = rule.most_hidden * (1.0 if any(run.validity == "valid" for run in steady) else _IN_COMMON)
     known = hidden <= most and mean_error <= _NEAR * rule.delta and all(trend.short == 1 for trend in trends)
-    if own == "valid" or known:
+    doubtful = abs(later) > max(math.log1p(rule.delta), _DOUBTFUL * later_error)
+    if all(run.validity == "valid" for run in runs) or ((own == "valid" or known) and not doubtful):
         labels = sorted({run.label for run in steady if run.validity == "valid"})
         begins = any(run.verdict.begin_row for run in steady)
         return PointVerdict("valid", " / ".join(labels) or ("warm-up" if begins else "flat"), hidden)
     return PointVerdict("provisional", "unproven", hidden)
+
+
+def _in_common(changes: Sequence[tuple[float, float]], each: float) -> tuple[float, float]:
+    """The mean of changes [n] of runs, the error of `each` of which is given, and its own: what they differ by counts
+    where that is more."""
+    values = np.array([change for change, _ in changes])
+    apart = float(values.std(ddof=1)) if values.size > 2 else 0.0
+    return float(values.mean()), max(each, apart) / math.sqrt(values.size)
+
+
+def _moved(change: float, error: float, delta: float, method: str) -> Estimate | None:
+    """A change of log time that is more than one level, and more than chance; None where it is not."""
+    errors = float(ndtri((1 + _LEVEL) / 2)) * error
+    if abs(change) <= max(math.log1p(delta), errors):
+        return None
+    low, value, high = (math.expm1(bound) for bound in (change - errors, change, change + errors))
+    return Estimate(value, RATIO, f"mean of the {method}", "derived", low=low, high=high, level=_LEVEL)
 
 
 def _refuted(wrong: Sequence[Summary], others: Sequence[Summary]) -> bool:
