@@ -15,7 +15,7 @@ from twinlens.record.search import Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.search.next_rate import Done
-from twinlens.stats.search.trial import judged, next_value
+from twinlens.stats.search.trial import judged, next_value, so_far
 from twinlens.stats.serving.goodput import goodput
 from twinlens.stats.serving.latency import latency
 from twinlens.stats.serving.window import find_window
@@ -75,8 +75,9 @@ class Decoder:
         return decoded(rng, n, rate / MOST_PER_S, burn=1500)
 
 
-def search(rng: np.random.Generator, server: Server | Decoder, slo: Slo, requests: int) -> Done:
-    """One search whose runs hold `requests` requests each at the true rate, so as many seconds at any."""
+def search(rng: np.random.Generator, server: Server | Decoder, slo: Slo, requests: int, further: int = 0) -> Done:
+    """One search whose runs hold `requests` requests each at the true rate, so as many seconds at any. `further`: so
+    many times it goes on, where its runs are spent, with as many more as it says that it needs."""
     truth = server.rate_per_s
     duration_s = requests / truth
     rule = Search(start=float(f"{truth * rng.uniform(0.25, 0.9):.3g}"), width=0.2, most_points=12)
@@ -86,6 +87,10 @@ def search(rng: np.random.Generator, server: Server | Decoder, slo: Slo, request
         earlier = [one for one in tried if one.value == ask]
         verdict, why, shares = judged(cast(Any, summary), slo, rule, earlier)
         tried.append(Tried("", ask, verdict, summary.verdict.label, why, 0.0, shares, summary.requests))
+        done = so_far(tried, rule, slo)
+        if len(tried) == rule.most_points and done.more and further:
+            further -= 1
+            rule = rule.model_copy(update={"most_points": len(tried) + done.more[0]})
     return ask
 
 

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from twinlens.record.finding import Finding
 from twinlens.record.search import Tried
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.search.attainment import FEWEST, Attained, Curve, bracket
 from twinlens.stats.search.limit import highest, next_by_curve
-from twinlens.stats.search.trial import next_value, so_far
+from twinlens.stats.search.next_rate import Done
+from twinlens.stats.search.trial import answer, next_value, so_far
 
 LIMIT, POWER, ALLOWED = 8.0, 12.0, 0.05
 RATES = (2.0, 4.0, 6.5, 7.0, 7.5, 7.8, 8.2, 8.5, 9.0, 9.5)
@@ -165,6 +167,31 @@ def test_a_look_that_ends_a_search_early_asks_for_more_than_the_last_one() -> No
     assert last.low is not None
     assert last.high is not None
     assert early.low < last.low < LIMIT < last.high < early.high
+
+
+def test_a_search_that_ends_wide_says_how_many_runs_would_narrow_it() -> None:
+    """Runs on the law, so many as it says and each where it tells most, bring it to the width that is asked for."""
+    known = [tried(rate, 1 - missed(rate), took_s=30.0) for rate in RATES]
+    done = so_far(known, Search(start=2.0, width=0.05, most_points=len(known)), SLO)
+    assert done.outcome == "budget"
+    assert done.more is not None
+    more, more_s = done.more
+    assert more > 1
+    assert more_s == 30 * more
+    for _ in range(more):
+        ask = next_by_curve(known, Search(start=2.0), SLO)
+        assert ask is not None
+        known.append(tried(ask, 1 - missed(ask)))
+    found = highest(known, Search(), SLO, 0.95)
+    assert found is not None
+    assert found[1] / found[0] < 1.05
+    assert so_far(known, Search(start=2.0, width=0.05, most_points=len(known)), SLO).more is None
+
+
+def test_the_answer_says_the_budget_that_it_takes() -> None:
+    wide = answer(Done(6.0, 9.0, "budget", 12, (8, 240.0)), Search())
+    assert clause_of(wide).endswith("; search.most_points 20 (240 s more) is expected to narrow it to 20 %")
+    assert clause_of(answer(Done(6.0, 9.0, "budget", 12), Search())).endswith("(95% confidence)")
 
 
 def test_a_few_runs_have_no_interval_by_the_curve() -> None:

@@ -111,3 +111,13 @@ def test_a_search_at_a_server_of_a_language_model_ends_near_its_limit() -> None:
     found = [search(np.random.default_rng(seed), server, slo, 1000) for seed in range(8)]
     assert sum((each.low or 0) < server.rate_per_s <= (each.high or np.inf) for each in found) >= 7
     assert sum((each.high or np.inf) <= 1.1 / 0.9 * (each.low or 1e-9) for each in found) >= 7
+
+
+@pytest.mark.slow
+def test_a_search_that_goes_on_with_as_many_runs_as_it_says_ends_near_the_limit() -> None:
+    """12 runs of 1,000 requests, of which one in six shows a miss at the limit: high / low 1.36 at the median."""
+    server, slo = Decoder(0.99, 0.9), Slo(ttft_s=2.597, quantile=0.99)
+    found = [search(np.random.default_rng(seed), server, slo, 1000, further=2) for seed in range(8)]
+    assert sum((each.low or 0) < server.rate_per_s <= (each.high or np.inf) for each in found) >= 7
+    assert sum((each.high or np.inf) <= 1.1 / 0.9 * (each.low or 1e-9) for each in found) >= 7
+    assert max(each.trials for each in found) <= 60

@@ -71,6 +71,6 @@ def _reason(kept: SearchResult, done: Done, search: Search, tried: list[Tried]) 
         return replace(kept.reason, because=(tried[-1].why,))
     if kept.outcome not in _ENDED_EARLY or kept.reason.code == "search-budget":
         return answer(done, search)
-    own = {name: value for name, value in kept.reason.numbers.items() if name not in ("low", "high", "unit")}
-    spent = {"spent_s": sum(each.took_s for each in tried)} if "spent_s" in own else {}
+    own = {name: kept.reason.numbers[name] for name in ("value", "error", "budget_s") if name in kept.reason.numbers}
+    spent = {"spent_s": sum(each.took_s for each in tried)} if "budget_s" in own else {}
     return answer(done, search, kept.reason.code, **own | spent)

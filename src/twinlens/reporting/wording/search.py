@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.number import LIMITS, number, numbers
+from twinlens.reporting.wording.number import LIMITS, number, numbers, percent
 from twinlens.stats.search.next_rate import CONFIDENCE
 
 
@@ -45,6 +45,14 @@ def _sure(finding: Finding) -> str:
     return f"{_between(finding)} ({CONFIDENCE:.0%} confidence)"
 
 
+def _more(finding: Finding) -> str:
+    """What would make the interval narrow; nothing where that is not known."""
+    if "most_points" not in finding.numbers:
+        return ""
+    points, more_s, width = numbers(finding, "most_points", "more_s", "width")
+    return f"; search.most_points {points} ({more_s:,.0f} s more) is expected to narrow it to {percent(width)}"
+
+
 def _none(finding: Finding) -> str:
     high, unit = finding.numbers.get("high"), number(finding, "unit")
     return f"even {'the least' if high is None else f'{high:.4g}'} {unit} is beyond the SLO"
@@ -57,7 +65,7 @@ def _all(finding: Finding) -> str:
 
 def _seconds_spent(finding: Finding) -> str:
     budget_s, spent_s = numbers(finding, "budget_s", "spent_s")
-    between = _between(finding)
+    between = f"{_between(finding)}{_more(finding)}"
     return f"the budget of {budget_s:g} s is spent ({spent_s:.0f} s); the highest within the SLO is {between}"
 
 
@@ -71,7 +79,7 @@ CLAUSES = {
     "search-narrow": lambda finding: f"the highest rate within the SLO is {_sure(finding)}",
     "search-unclear": lambda finding: f"{_sure(finding)}; runs of this length cannot narrow it: measure longer",
     "search-budget": lambda finding: (
-        f"the budget of points is spent; the highest rate within the SLO is {_sure(finding)}"
+        f"the budget of points is spent; the highest rate within the SLO is {_sure(finding)}{_more(finding)}"
     ),
     "search-none": _none,
     "search-all": _all,

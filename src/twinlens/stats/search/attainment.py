@@ -103,18 +103,25 @@ class Curve:
         return float(np.interp(share, np.cumsum(mass) - mass / 2, self.logs[:, 0, 0]))
 
     def telling(self) -> float:
-        """The rate whose run is expected to explain most of what is not known of the crossing, by the correlation of
-        the two. Fourth roots of shares scatter alike, be they large or small."""
-        middle = self._log(0.5)
+        """The rate whose run is expected to explain most of what is not known of the crossing."""
+        return math.exp(max(self._log(0.5) + _ASKED, key=self._explained))
+
+    def more_runs(self, wider: float) -> int:
+        """Further runs, each where it tells most, until the interval is expected to be narrower by a factor of `wider`:
+        each tells as much as the next one would, beside what is known."""
+        told = self._explained(math.log(self.telling()))
+        return math.ceil((wider**2 - 1) * (1 - told) / told) if wider > 1 else 0
+
+    def _explained(self, rate: float) -> float:
+        """The share of the variance of the crossing that a run at a rate, of which the logarithm is given, is expected
+        to explain, by the correlation of the two. Fourth roots of shares scatter alike, be they large or small."""
         off = self.logs - float((self.weights * self.logs).sum())
-
-        def explained(rate: float) -> float:
-            share, scatter = _law(rate, self.logs, self.allowed, self.requests_per_rate * math.exp(rate))
-            root = 4 * np.minimum(share, _most(self.allowed)) ** 0.25
-            around = root - float((self.weights * root).sum())
-            return float((self.weights * around * off).sum()) ** 2 / float((self.weights * (scatter + around**2)).sum())
-
-        return math.exp(max(middle + _ASKED, key=explained))
+        share, scatter = _law(rate, self.logs, self.allowed, self.requests_per_rate * math.exp(rate))
+        root = 4 * np.minimum(share, _most(self.allowed)) ** 0.25
+        around = root - float((self.weights * root).sum())
+        both, of_run, of_crossing = around * off, scatter + around**2, off**2
+        together, runs, crossing = (float((self.weights * each).sum()) for each in (both, of_run, of_crossing))
+        return together**2 / (runs * crossing)
 
 
 def _monotone(runs: Sequence[Attained]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

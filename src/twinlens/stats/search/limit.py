@@ -35,6 +35,13 @@ def highest(tried: Sequence[Tried], search: Search, slo: Slo, level: float) -> t
     return _in_digits(low, math.floor), _in_digits(high, math.ceil)
 
 
+def more_runs(tried: Sequence[Tried], search: Search, slo: Slo, found: tuple[float, float]) -> int:
+    """Runs that are expected to bring the interval that was found to the width that is asked for."""
+    curves = _curves(_by_limit(tried, search, slo), 1 - slo.quantile)
+    low, high = found
+    return curves[_first(curves)].more_runs(math.log(high / low) / math.log1p(search.width))
+
+
 def next_by_curve(tried: Sequence[Tried], search: Search, slo: Slo) -> float | None:
     """The rate that tells most: outward until the limit lies between two rates, the middle while these are far apart,
     then where the curve says. None where it has nothing to ask for."""

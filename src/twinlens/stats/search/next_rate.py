@@ -60,13 +60,15 @@ class Done:
     `low`: the highest rate that passed below every one that failed, None where none did. `high`: the lowest rate that
     failed, None where none did. `outcome`: narrow (the interval is narrow enough); unclear (the rates inside it cannot
     be told from the limit at this run length: measure longer); budget (spent first); none (even the least rate
-    fails); all (even the most passes).
+    fails); all (even the most passes). `more`: trials that are expected to make
+    it narrow, and their seconds; None where not known.
     """
 
     low: float | None
     high: float | None
     outcome: SearchEnd
     trials: int
+    more: tuple[int, float] | None = None
 
 
 def next_rate(history: Sequence[Trial], rule: SearchRule) -> float | Done:

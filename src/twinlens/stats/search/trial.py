@@ -12,7 +12,7 @@ from twinlens.record.search import TrialVerdict, Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.repeats import binomial_bounds
-from twinlens.stats.search.limit import highest, next_by_curve
+from twinlens.stats.search.limit import highest, more_runs, next_by_curve
 from twinlens.stats.search.next_rate import CONFIDENCE, Done, SearchRule, Trial, next_rate
 from twinlens.stats.serving.goodput import slo_standing
 from twinlens.stats.summary.group import Summary
@@ -100,7 +100,11 @@ def so_far(tried: Sequence[Tried], search: Search, slo: Slo) -> Done:
     if found is None:
         return done
     low, high = found
-    return replace(done, low=low, high=high, outcome="narrow" if high <= low * (1 + search.width) else "budget")
+    if high <= low * (1 + search.width):
+        return replace(done, low=low, high=high, outcome="narrow")
+    more = more_runs(tried, search, slo, found)
+    more_s = more * sum(one.took_s for one in tried) / len(tried)
+    return replace(done, low=low, high=high, outcome="budget", more=(more, more_s))
 
 
 def _by_verdicts(tried: Sequence[Tried], search: Search) -> float | Done:
@@ -118,8 +122,10 @@ def _by_verdicts(tried: Sequence[Tried], search: Search) -> float | Done:
 
 def answer(done: Done, search: Search, code: str = "", **numbers: float | str) -> Finding:
     """The interval and why it is the answer, as data: `code`, or that of the outcome."""
-    interval = {"low": done.low, "high": done.high, "unit": search.unit}
-    return Finding(code or f"search-{done.outcome}", "notes", "", {**interval, **numbers})
+    known: dict[str, float | str | None] = {"low": done.low, "high": done.high, "unit": search.unit}
+    if done.more:
+        known |= {"most_points": done.trials + done.more[0], "more_s": done.more[1], "width": search.width}
+    return Finding(code or f"search-{done.outcome}", "notes", "", {**known, **numbers})
 
 
 def _history(tried: Sequence[Tried]) -> list[Trial]:
