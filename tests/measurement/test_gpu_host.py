@@ -218,6 +218,26 @@ def test_a_folder_that_the_host_cannot_read_is_refused_before_the_gpu_has_it(
                 refuse_what_cannot_fit(spec_of(asked))
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "rows"),
+    [("torch-parallel", {"parallel": "fsdp2"}, 8), ("torch-parallel", {"parallel": "tp"}, 1),
+     ("torch-deepspeed", {"stage": 3}, 8)],
+    ids=["fsdp2", "tp", "zero 3"],
+)  # fmt: skip
+def test_8_billion_parameters_divided_over_eight_boards_of_80_gb_fit_them(
+    kind: str, options: dict[str, Any], rows: int, machine: Any
+) -> None:
+    """One row a rank, compared on a twin, and no rank holds the whole: with the whole they needed 165 to 171 GiB."""
+    point = {"precision": "bf16", "microbatch": 1}
+    asked = training(kind, "llama-3.1-8b", options=options | {"ranks": 8}, executor={"device": "cuda"},
+                     global_batch=rows, seq_len=2048, point=point)  # fmt: skip
+    machine(*[Board(f"GPU-{number}", free=50 * 2**30) for number in range(8)])
+    refuse_what_cannot_fit(spec_of(asked))
+    machine(*[Board(f"GPU-{number}", free=24 * 2**30) for number in range(8)])
+    with pytest.raises(BadInput, match="the GPU has free"):
+        refuse_what_cannot_fit(spec_of(asked))
+
+
 def test_a_board_that_cannot_be_told_beforehand_refuses_nothing(machine: Any) -> None:
     library = machine(Board("GPU-a", name=GT, free=1), Board("GPU-b", free=2))
     gpus, _ = gpus_of(library)
