@@ -71,6 +71,7 @@ def by_folds(cases: Sequence[Case], split: str) -> Predicted:
     logs = np.log(value / measured)
     keys = np.array([str(SPLITS[split](case)) for case in cases])
     metrics = np.array([metric_of(case) for case in cases])
+    grouped = np.array([layout_name(case) == GROUPS for case in cases])
     low, high = np.full(len(cases), np.nan), np.full(len(cases), np.nan)
     floor = FLOOR[lens_of(cases[0])]
     for metric in set(metrics):
@@ -83,6 +84,13 @@ def by_folds(cases: Sequence[Case], split: str) -> Predicted:
                 [float(each) for each in logs[others]], floor, groups=[str(each) for each in keys[others]]
             )
             low[mine], high[mine] = value[mine] * least, value[mine] * most
+            near = grouped & (metrics == metric) & (keys != key) & np.isfinite(logs)
+            if near.sum() >= 20:  # as `Calibrated.band`: no narrower than that of such rows alone
+                least, most = factors(
+                    [float(each) for each in logs[near]], floor, groups=[str(each) for each in keys[near]]
+                )
+                own = mine & grouped
+                low[own], high[own] = np.minimum(low[own], value[own] * least), np.maximum(high[own], value[own] * most)
     return Predicted(list(cases), value, low, high, f"without its {split}")
 
 

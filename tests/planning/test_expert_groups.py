@@ -168,3 +168,16 @@ def test_groups_that_cannot_be_are_one_sentence(verb: str, options: dict[str, An
 def test_a_placement_says_its_groups() -> None:
     plan = replace(_plan("deepseek-v3", 64, "fp8"), groups=8)
     assert placed(plan, shipped().device("h200-sxm-141gb"), 1).devices == 8
+
+
+def test_of_groups_it_is_said_that_the_first_token_is_hardly_known() -> None:
+    """Held-out first tokens of groups lie off by a factor of 2.7: the band says it in numbers."""
+    words = "the first token of groups that share experts is hardly known"
+    for groups, devices in ((8, 8), (None, 8)):
+        found = tl.plan.capacity(
+            "deepseek-v3", device="GB200", devices=devices, groups=groups, tensor=None if groups else 8,
+            precision="nvfp4", users=64, prompt="2K", answer=256,
+        ).answer  # fmt: skip
+        told = {each.subject: clause_of(each) for each in found.remarks if each.code == "plan-band"}
+        assert (words in told["ttft"]) is (groups is not None)
+        assert words not in told["tpot"]

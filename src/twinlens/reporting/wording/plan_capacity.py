@@ -123,9 +123,14 @@ def _training(found: TrainingCapacity) -> str:
     return f"{yes}. {words}: {tokens}."
 
 
+HARDLY = "the first token of groups that share experts is hardly known"
+
+
 def _band(finding: Finding) -> str:
     low, high, level, rows, floor = numbers(finding, "low", "high", "level", "rows", "floor")
     identical = "" if finding.subject == "ttft" else f" (identical systems differ by {100 * floor:.0f} %)"
+    if finding.subject == "ttft" and str(finding.numbers["kind"]).endswith(": groups"):
+        identical = f": {HARDLY}"
     return (
         f"{_METRICS[finding.subject]} × {low:.2f} to × {high:.2f} holds {100 * level:.0f} % of {rows:,} held-out "
         f"measurements{identical}"

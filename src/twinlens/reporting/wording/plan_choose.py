@@ -9,6 +9,7 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording import plan_rejected
 from twinlens.reporting.wording.amount import amount
+from twinlens.reporting.wording.plan_capacity import HARDLY
 from twinlens.reporting.wording.plan_rejected import seconds, size
 from twinlens.units import digits
 
@@ -158,7 +159,7 @@ def _cluster(finding: Finding) -> str:
     link = link if n["devices"] > 1 else ""
     power = f", {amount(n['power_w'], 'w')}" if n["power_w"] else ""
     bubble = f", {_share(n['bubble_share'])} bubble of {n['pipeline']} stages" if n["pipeline"] > 1 else ""
-    groups = f", {n['groups']} groups of attention share the experts" if n["groups"] > 1 else ""
+    groups = f", {n['groups']} groups of attention share the experts ({HARDLY})" if n["groups"] > 1 else ""
     return (
         f"{finding.subject}: {nodes} of {n['per_node']} × {n['device']}{link}{power}, "
         f"{_share(n['exposed_share'])} exposed communication{bubble}{groups}"
