@@ -44,8 +44,7 @@ STEP
 for step in range(1, steps + 1):
     while step == 4 and not any(folder.rglob("steps.arrows")):
         time.sleep(0.02)  # rows are taken from here on
-    if step in (4, 10):
-        time.sleep(0.8)  # as an evaluation does
+    time.sleep({4: 1.0, 10: 1.6}.get(step, 0.0))  # as an evaluation does
     begun = time.perf_counter()
     loss = train()
     time.sleep(pause_s)
@@ -237,6 +236,16 @@ def test_a_command_that_is_none_is_refused_by_check_and_by_measure_alike(words: 
     assert refused.value.code == "TL207"
     with pytest.raises(BadInput, match=told):
         tl.measure(study, out=tmp_path, watch=None)
+
+
+def test_a_wait_for_silence_beside_a_command_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="follow_s means nothing to a command"):
+        tl.check(tl.parse(asked(loop(tmp_path), follow_s=5.0)))
+
+
+def test_a_command_is_started_once_where_nobody_asks_for_more(tmp_path: Path) -> None:
+    protocol = tl.load(_spec(tmp_path, loop(tmp_path))).protocol
+    assert (protocol.repeats, protocol.retakes) == (1, 0), "a disturbed run is no reason to train again"
 
 
 def test_check_says_what_it_would_run_and_predicts_nothing_of_it(tmp_path: Path) -> None:

@@ -110,12 +110,13 @@ def _choose_precision(data: dict[str, Any]) -> None:
 
 
 def _choose_of_log(data: dict[str, Any]) -> None:
-    """A log is one run: to read it again adds nothing. It says neither its optimizer nor its data."""
+    """A log is one run: to read it again adds nothing, and its command is not started again unasked. It says neither
+    its optimizer nor its data."""
     executor = data.get("executor")
     if not isinstance(executor, dict) or executor.get("kind") != "trainer-log":
         return
     unnamed: dict[str, dict[str, Any]] = {
-        "protocol": {"repeats": 1},
+        "protocol": {"repeats": 1, "retakes": 0},
         "workload": {"optimizer": "own", "data": {"kind": "own"}},
     }
     for name, chosen in unnamed.items():

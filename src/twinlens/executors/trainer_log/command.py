@@ -53,8 +53,8 @@ class Command:
 
 
 def command_of(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """`executor.options.command`, () where there is none. Raises BadInput (TL207) for what is no list of words, and
-    for a program that is not there."""
+    """`executor.options.command`, () where there is none. Raises BadInput (TL207) for what is no list of words, for a
+    program that is not there, and for a wait that its end takes the place of."""
     asked = options.get("command", ())
     words = tuple(asked) if isinstance(asked, list | tuple) else ("",)
     if not words:
@@ -62,6 +62,10 @@ def command_of(options: Mapping[str, Any]) -> tuple[str, ...]:
     if not all(isinstance(word, str) and "\0" not in word for word in words) or not words[0]:
         raise BadInput(
             'executor.options.command is a list of words, as ["torchrun", "train.py"]: no shell reads it', code="TL207"
+        )
+    if options.get("follow_s"):
+        raise BadInput(
+            "executor.options.follow_s means nothing to a command, whose end ends the log; leave it out", code="TL207"
         )
     if shutil.which(words[0]) is None:
         raise BadInput(f"executor.options.command: {words[0]} is not to be found here; give its path", code="TL207")

@@ -116,7 +116,7 @@ class LogTrainer:
             self._live = followed(path, float(options["follow_s"]), read, reading)
             return path
         assert self._output is not None, "a run says where the output of its command goes"
-        path = Path(options["log"]).expanduser() if options.get("log") else self._output
+        path = Path(str(options["log"])).expanduser() if options.get("log") else self._output
         begin = path.stat().st_size if path.is_file() else 0  # what stands there already is of another training
         say(f"running {in_words(words)}")
         self._command = command = Command(words, self._output)
