@@ -43,6 +43,13 @@ def too_dependent(series: NDArray[np.float64]) -> tuple[str, str | None]:
     return need, f"there are {series.size}"
 
 
+def worth_of_means(series: NDArray[np.float64], rows: int = 8) -> float:
+    """n (1 - ρ)² of the means of `rows` values on end of a series [n] in time order: how far its dependence can be told
+    from a level that moves. 0 of less than two means."""
+    alike = max(_of_neighbours(means_of(kind, rows)) for kind in _kinds(series)) if series.size >= 2 * rows else 1.0
+    return series.size // rows * (1 - alike) ** 2
+
+
 def slow_time(series: NDArray[np.float64] | NDArray[np.bool_]) -> float:
     """The autocorrelation time of a series [n], in rows, from the means of its tenths and of its twentieths.
 
@@ -81,10 +88,14 @@ def means_of(series: NDArray[np.float64], rows: int) -> NDArray[np.float64]:
 
 def _alike(series: NDArray[np.float64]) -> Iterator[tuple[int, float]]:
     """How many rows a mean is of, and how alike neighbouring means are."""
-    kinds = [series, normal_scores(series)] if series.size <= _MOST_RANKED else [series]
+    kinds = _kinds(series)
     for rows in _FEWEST:
         if series.size // rows >= _FEWEST_MEANS:
             yield rows, max(_of_neighbours(means_of(kind, rows)) for kind in kinds)
+
+
+def _kinds(series: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+    return [series, normal_scores(series)] if series.size <= _MOST_RANKED else [series]
 
 
 def _wanted_rows(n: int, rows: int, alike: float) -> float:

@@ -2,7 +2,9 @@
 
 Queues make times depend on each other for longer than a run can show, and a p99 of 480 requests rests on five. So the
 arrivals are cut into few long stretches, both points are compared in each, and the interval is that of the median
-stretch by the signs alone, which needs no shape and no variance. Coverage: docs/results/coverage-arrivals.md.
+stretch by the signs alone, which needs no shape and no variance. It is a tenth wider, as neighbouring stretches of a
+queue resemble each other, and none where a run is one long swing of its queue. Coverage and its end, near saturation:
+docs/results/coverage-arrivals.md.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from scipy.special import stdtr
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
+from twinlens.stats.estimator.dependence import worth_of_means
 from twinlens.stats.estimator.quantile import interval_ranks, name_of, needed_for_quantile
 from twinlens.stats.serving.latency import Latency, latency
 from twinlens.stats.summary.group import Group, Summary
@@ -31,6 +34,12 @@ of a queue then depend on each other."""
 _LEAST_ROWS = 60
 """Of a stretch: the slowest of 69 is as likely above p99 as below it; shorter ones of a queue resemble each other."""
 _SIGNS = 0.98  # what signs must hold of independent stretches, so that 95 % is left of those in a queue
+_WIDER = (
+    0.1  # of the distance of the two bounds, to either side: at nine tenths of capacity signs alone hold 91 to 94 %
+)
+_LEAST_WORTH = 1.5
+"""n (1 - ρ)² of means of eight times, of each side: below, waits of a whole run are one swing of its queue, and equal
+policies were told apart in a fifth of such runs."""
 MOST_ROWS = 400_000
 """Of both sides: beyond, quantiles have intervals of their own, and rows are not read once more."""
 _SAME_SHARE = 0.9  # of the longer run's arrivals: a run may have ended a little earlier
@@ -92,12 +101,15 @@ def over_stretches(pairs: Sequence[tuple[Times, Times]], q: float, *, level: flo
     """The `q` quantile of b against a over repeats, each a pair of times [n] in the order of their arrivals, seconds.
 
     The interval runs between order statistics of the stretches (binomial law of the median), no narrower than the
-    medians of the repeats.
+    medians of the repeats, and a tenth wider. None where there are too few requests, or their times depend on each
+    other for as long as the runs are.
     """
     each = -(-STRETCHES // len(pairs))
     if min(a.size for a, _ in pairs) < each * _LEAST_ROWS:
         return None
-    of_a, of_b = (np.array([_of_stretches(pair[side], q, each) for pair in pairs]) for side in (0, 1))
+    if min(sum(worth_of_means(_ended(pair[side])) for pair in pairs) for side in (0, 1)) < _LEAST_WORTH:
+        return None
+    of_a, of_b = (np.array([of_stretches(pair[side], q, each) for pair in pairs]) for side in (0, 1))
     if not (np.isfinite(of_a).all() and np.isfinite(of_b).all()):
         return None
     arrivals, count = sum(a.size for a, _ in pairs), each * len(pairs)
@@ -114,7 +126,13 @@ def over_stretches(pairs: Sequence[tuple[Times, Times]], q: float, *, level: flo
     )
 
 
-def _of_stretches(times: Times, q: float, count: int) -> list[float]:
+def _ended(times: Times) -> Times:
+    """Failures as slow as the slowest that ended: a level of their own would be all that correlations see."""
+    ended = times[np.isfinite(times)]
+    return np.minimum(times, ended.max()) if ended.size else np.zeros(times.size)
+
+
+def of_stretches(times: Times, q: float, count: int) -> list[float]:
     """The quantile of each of `count` stretches, unbiased in the median; `inf` where it falls among failures."""
     edges = np.linspace(0, times.size, count + 1).astype(int)
     with np.errstate(invalid="ignore"):
@@ -125,7 +143,9 @@ def _median(values: Times, unit: str, method: str, level: float, *, is_log: bool
     """Of stretches [repeats, stretches of each]."""
     ordered, of_runs = np.sort(values, axis=None), np.median(values, axis=1)
     low, high = (float(ordered[rank - 1]) for rank in interval_ranks(ordered.size, 0.5, max(level, _SIGNS)))
-    found = [float(np.median(ordered)), min(low, float(of_runs.min())), max(high, float(of_runs.max()))]
+    low, high = min(low, float(of_runs.min())), max(high, float(of_runs.max()))
+    wider = _WIDER * (high - low)
+    found = [float(np.median(ordered)), low - wider, high + wider]
     value, low, high = (math.exp(min(each, 700.0)) for each in found) if is_log else found
     return Estimate(value, unit, method, "measured", low, high, level, ordered.size)
 
