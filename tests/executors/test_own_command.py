@@ -162,6 +162,15 @@ def test_boards_that_nobody_is_seen_on_are_not_charged_to_the_command(tmp_path: 
     assert not [each for each in run.telemetry.to_pylist() if each["source"].startswith("gpu:")]
 
 
+def test_a_command_that_prints_another_format_is_ended_when_that_shows(tmp_path: Path) -> None:
+    words = loop(tmp_path, steps=3)
+    script = tmp_path / "train.py"
+    script.write_text(script.read_text() + "\nprint('warming up\\n' * 30)\ntime.sleep(3600)\n")
+    with pytest.raises(BadInput, match=r'no line of nemo, but 3 of megatron: --set .*format="megatron"'):
+        measured(tmp_path, asked(words, format="nemo"))
+    assert not _running(words[1])
+
+
 @pytest.mark.slow
 def test_an_interrupt_ends_the_command_and_all_it_started_and_keeps_the_rows(tmp_path: Path) -> None:
     words = loop(tmp_path, steps=10_000, step=TORCH)

@@ -32,6 +32,9 @@ _READERS: dict[str, Reader] = dict(
 )
 _NAMES = dict(zip(FORMATS, ("Megatron-LM", "torchtitan", "torchtitan", "NeMo", "NeMo Automodel"), strict=True))
 _LONGEST_S = 1e9
+_LOOKS = (20, 200, 1000)
+"""After so many lines of a log that is still written, without one on a step, other formats are tried."""
+_SURE = 3
 
 
 class LogTrainer:
@@ -92,7 +95,7 @@ class LogTrainer:
         """Read on until the first line on a step: it tells that this is such a log, and its trainer is then at work."""
         options, read = spec.executor.options, _READERS[self._kind]
         reading = Reading(workload.global_batch, _tokens_each(workload))
-        path = self._begin(options, read, reading, say)
+        path = self._begin(options, lambda lines: read(_of_no_other(lines, self._kind)), reading, say)
         assert self._live is not None
         first, command = self._live.first(), self._command
         if first is None:
@@ -143,10 +146,30 @@ def _read(path: Path, reader: Reader) -> tuple[ReadLog, bool]:
         raise BadInput(f"executor.options.log: {path} cannot be read ({error.strerror})", code="TL207") from None
 
 
+def _of_no_other(lines: Iterable[str], kind: str) -> Iterator[str]:
+    """The same lines. Raises BadInput (TL207) soon where they are of another format: else a training of days would end
+    before that is said."""
+    kept: list[str] = []
+    for line in lines:
+        if len(kept) < max(_LOOKS):
+            kept.append(line)
+            if len(kept) in _LOOKS and not collected(_READERS[kind](kept)).records:
+                for other, read in _READERS.items():
+                    if len(collected(read(kept)).records) >= _SURE:
+                        raise BadInput(
+                            f"the log has no line of {kind}, but {_SURE} of {other}: {_set(other)}", code="TL207"
+                        )
+        yield line
+
+
+def _set(kind: str) -> str:
+    return f'--set executor.options.format="{kind}"'
+
+
 def _nothing(path: Path, kind: str, log: ReadLog) -> str:
     fits = next((name for name, each in _READERS.items() if name != kind and _read(path, each)[0].records), None)
     if fits is not None:
-        return f'{path} holds no line of {kind}, but lines of {fits}: --set executor.options.format="{fits}"'
+        return f"{path} holds no line of {kind}, but lines of {fits}: {_set(fits)}"
     if log.unread:
         return f"{path}: lines on steps that cannot be read as {kind}: all {log.unread}; is it cut, or of a fork?"
     return f"{path} holds no line on a step by {kind}; executor.options.format is one of {', '.join(FORMATS)}"
