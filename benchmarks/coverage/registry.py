@@ -95,6 +95,7 @@ KINDS = (
             "planning/method/way.py:_once", "planning/method/way.py:_over", "planning/method/way.py:_scaled",
             "planning/capacity/latency.py:_tail",
             "claims/several.py:ends_of", "claims/ruling.py:ruling_of", "claims/meaning.py:_scaled",
+            "claims/grammar.py:_elliptic", "claims/grammar.py:_of_groups",
         ),
     ),
     Kind(
