@@ -194,7 +194,7 @@ def sizes(*rows: Marks) -> list[tuple[int, int]]:
 def called(loop: Loop, *calls: tuple[int, int], loaded: tuple[int, int] | None = None, said: bool = False) -> None:
     """One step: these forward passes on one batch, a backward pass, and the optimizer."""
     if loaded is not None:
-        loop.log.offered(*loaded, said=said)
+        (loop.log.said if said else loop.log.offered)(*loaded)
     for samples, tokens in calls:
         loop.log.counted(samples, tokens)
     at = loop.clock.at
@@ -234,6 +234,26 @@ def test_what_the_user_says_of_a_batch_goes_before_all_shapes() -> None:
     loop = Loop()
     called(loop, (8, 256), loaded=(8, 100), said=True)
     assert sizes(*loop.rows) == [(8, 100)]
+
+
+def test_one_size_that_is_said_leaves_the_other_to_the_shapes() -> None:
+    loop = Loop()
+    for said in ((2, None), (None, 100)):
+        loop.log.offered(8, 264)
+        loop.log.said(*said)
+        called(loop, (8, 256))
+    assert sizes(*loop.rows) == [(2, 256), (8, 100)]
+
+
+def test_a_call_without_gradients_makes_no_second_batch_of_one_called_twice() -> None:
+    loop = Loop()
+    loop.log.offered(8, 256)
+    loop.log.set_aside(8, 256)  # a teacher's look
+    for _ in range(2):
+        loop.log.counted(8, 256)
+        loop.log.spent("backward", loop.clock.at, loop.to(loop.clock.at + 5))
+    loop.optimize(5)
+    assert sizes(*loop.rows) == [(8, 256)]
 
 
 def test_padding_is_not_tokens_and_stays_in_the_size_of_the_step() -> None:

@@ -82,9 +82,13 @@ class StepLog:
         self._aside = self._aside[0] + samples, self._aside[1] + tokens
         self._row.tag, self._row.work.aside = self._row.tag or UNGRADED, True
 
-    def offered(self, samples: int, tokens: int, *, said: bool = False) -> None:
-        """A batch of so many was given to the loop; `said`: the user says so, and no shape says better."""
-        self._row.work.offered(samples, tokens, said=said)
+    def offered(self, samples: int, tokens: int) -> None:
+        """A batch of so many was given to the loop, by its shapes."""
+        self._row.work.offered(samples, tokens)
+
+    def said(self, samples: int | None, tokens: int | None) -> None:
+        """The user says how much a batch is, and no shape says better; None leaves it to the shapes."""
+        self._row.work.said(samples, tokens)
 
     def lost(self, loss: Any, *, summed: bool = False) -> None:
         """The loss of one forward pass, a number or a tensor with one; a step's is their mean, or their sum.
@@ -133,7 +137,8 @@ class StepLog:
 
     def evaluated(self, begin: Any, end: Any, samples: int, tokens: int, loss: float | None) -> None:
         """An evaluation. Between two steps it belongs to neither; phases of a step that it interrupts are not known."""
-        row = _Row(begin, end, kind="evaluate", work=StepWork(said=(samples, tokens) if samples else self._aside))
+        row = _Row(begin, end, kind="evaluate", work=StepWork(self._aside))
+        row.work.said(samples or None, tokens or None)
         row.losses = [] if loss is None else [loss]
         self._aside = (0, 0)
         if self._row.tag == UNGRADED:

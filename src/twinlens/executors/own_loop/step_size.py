@@ -15,14 +15,16 @@ class StepWork:
 
     A model that is called twice on one batch before the backward pass (two views, R-Drop) trains on that batch once:
     of calls without a backward pass between them the largest counts. Where no backward pass is seen, each call counts.
-    The loader knows best how many samples a step has, the model how many tokens a sample has. `said`: every size that
-    the user gave, which goes before both. `aside`: the model also ran without gradients.
+    The loader knows best how many samples a step has, the model how many tokens a sample has. Samples and tokens that
+    the user gave go before both, each alone. `aside`: the model also ran without gradients.
     """
 
-    __slots__ = ("aside", "backwards", "calls", "given", "said")
+    __slots__ = ("aside", "backwards", "calls", "given", "said_samples", "said_tokens")
 
-    def __init__(self, said: Size | None = None) -> None:
-        self.said, self.given = said, (0, 0)
+    def __init__(self, given: Size = (0, 0)) -> None:
+        self.given = given
+        self.said_samples: int | None = None
+        self.said_tokens: int | None = None
         self.calls: list[Call] = []
         self.backwards, self.aside = 0, False
 
@@ -30,19 +32,23 @@ class StepWork:
         """One forward pass. `real`: tokens that are no padding, a number or a tensor with one; None where unknown."""
         self.calls.append((samples, tokens, real, self.backwards))
 
-    def offered(self, samples: int, tokens: int, *, said: bool = False) -> None:
-        """One batch of the loader; `said`: by the user."""
-        if said:
-            before = self.said or (0, 0)
-            self.said = before[0] + samples, before[1] + tokens
-        else:
-            self.given = self.given[0] + samples, self.given[1] + tokens
+    def offered(self, samples: int, tokens: int) -> None:
+        """One batch of the loader, by its shapes."""
+        self.given = self.given[0] + samples, self.given[1] + tokens
+
+    def said(self, samples: int | None, tokens: int | None) -> None:
+        """One batch by the user's word; what is None is left to the shapes."""
+        if samples is not None:
+            self.said_samples = (self.said_samples or 0) + samples
+        if tokens is not None:
+            self.said_tokens = (self.said_tokens or 0) + tokens
 
     @property
     def is_sized(self) -> bool:
-        """Whether anything says how many samples there are."""
-        known = self.given[0] if self.said is None else self.said[0]
-        return known > 0 or (self.said is None and any(call[0] for call in self.calls))
+        """Whether anything says how many samples there are; tokens that are said are of one sample at least."""
+        if self.said_samples is not None:
+            return self.said_samples > 0
+        return self.given[0] > 0 or bool(self.said_tokens) or any(call[0] for call in self.calls)
 
     @property
     def size(self) -> Size:
@@ -69,13 +75,19 @@ class StepWork:
         return list(largest.values())
 
     def _sized(self, unpadded: bool) -> Size:
-        if self.said is not None:
-            return self.said
+        samples, tokens = self._shown(unpadded)
+        if self.said_tokens is not None:
+            samples, tokens = max(1, samples), self.said_tokens
+        return samples if self.said_samples is None else self.said_samples, tokens
+
+    def _shown(self, unpadded: bool) -> Size:
+        """By the shapes of the loader's batches and of the calls."""
         samples = of_calls = 0
         for count, tokens, real, _ in self._counted():
             samples += count
             of_calls += int(real) if unpadded and real is not None else tokens
         loaded = self.given[0]
-        if not loaded or loaded == samples or (self.aside and samples):  # an evaluation's batches may be among these
+        # Beside calls without gradients an evaluation's batches may be among the loaded ones: more are then no more.
+        if not loaded or loaded == samples or (self.aside and 0 < samples < loaded):
             return samples, of_calls
         return loaded, round(of_calls * loaded / samples) if samples else self.given[1]

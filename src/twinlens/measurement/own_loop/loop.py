@@ -169,12 +169,12 @@ class OwnLoop:
     def data(self, loader: Iterable[Any], *, samples: int | None = None, tokens: int | None = None) -> Data:
         """The same batches; the time waited for each is the step's data phase.
 
-        `samples`, `tokens`: of every batch, where its tensors' shapes do not show them.
+        `samples`, `tokens`: of every batch, where its tensors' shapes do not show them; one alone leaves the other to
+        the shapes.
         """
-        said = samples is not None or tokens is not None
-        size = (lambda _: (samples or 1, tokens or 0)) if said else size_of
+        said = None if samples is None and tokens is None else (samples, tokens)
         waited = self.guard(lambda began: self.log.spent("data", began, self.log.moments.now()))
-        return Data(loader, self._now, waited, self.guard(lambda batch: self._offer(size(batch), said)))
+        return Data(loader, self._now, waited, self.guard(lambda batch: self._offer(batch, said)))
 
     @contextlib.contextmanager
     def phase(self, name: Literal["data", "forward", "backward", "communicate", "optimize"]) -> Iterator[None]:
@@ -257,9 +257,13 @@ class OwnLoop:
             self._give_up(f"{type(error).__name__}: {error}")
             return None
 
-    def _offer(self, size: tuple[int, int] | None, said: bool) -> None:
-        if size is not None and not self._evaluates:
-            self.log.offered(*size, said=said)
+    def _offer(self, batch: Any, said: tuple[int | None, int | None] | None) -> None:
+        if self._evaluates:
+            return
+        if (size := size_of(batch)) is not None:
+            self.log.offered(*size)
+        if said is not None:
+            self.log.said(*said)
 
     @contextlib.contextmanager
     def _around(self, then: Callable[[Any], None]) -> Iterator[None]:

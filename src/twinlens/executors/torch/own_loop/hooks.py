@@ -15,6 +15,7 @@ from torch import nn
 
 from twinlens.executors.own_loop.batch_size import size_of
 from twinlens.executors.own_loop.step_log import StepLog
+from twinlens.executors.torch.own_loop.padding import mask_in, place_of_mask, unpadded
 
 Guard = Callable[[Callable[..., None]], Callable[..., None]]
 """Wraps what a hook does, so that an error of ours never becomes one of the loop."""
@@ -66,6 +67,7 @@ class ModelHooks:
         self._began: Any = None
         self._sums, self._in_backward, self._in_graph = False, False, False
         self._called = self._forwards = 0
+        self._mask_at = place_of_mask(core_of(model))
         self._reached = guard(self._gradient_reached)
         before, after = _uncompiled(guard(self._before)), _uncompiled(guard(self._after))
         self._stamped = guard(self._passed_back)
@@ -91,7 +93,7 @@ class ModelHooks:
         self._on_pass()
         self._sums = kwargs.get("num_items_in_batch") is not None  # transformers divides by all items of the step
         if size is not None:
-            self._log.counted(*size, _unpadded(kwargs.get("attention_mask"), size))
+            self._log.counted(*size, unpadded(mask_in(args, kwargs, self._mask_at), size))
         self._began = self._log.moments.now()
 
     def _after(self, model: nn.Module, args: Any, output: Any) -> None:
@@ -160,11 +162,12 @@ def _uncompiled(hook: Callable[..., None]) -> Callable[..., None]:
     return disabled
 
 
-def _unpadded(mask: Any, size: tuple[int, int]) -> Any:
-    """Tokens that are no padding, as a tensor that nobody waits for; None without a mask of that size."""
-    if not isinstance(mask, torch.Tensor) or mask.ndim != 2 or mask.numel() != size[1]:
-        return None
-    return (mask != 0).sum()
+def core_of(model: nn.Module) -> nn.Module:
+    """The model inside DDP's wrapper and torch.compile's."""
+    for name in ("module", "_orig_mod", "module"):
+        inner = getattr(model, name, None)
+        model = inner if isinstance(inner, nn.Module) else model
+    return model
 
 
 def _loss_in(output: Any) -> torch.Tensor | None:

@@ -21,7 +21,7 @@ from twinlens.executors.torch.own_loop.evidence import (
     torch_facts,
     work_of_pass,
 )
-from twinlens.executors.torch.own_loop.hooks import Guard, ModelHooks, OptimizerHooks, innermost
+from twinlens.executors.torch.own_loop.hooks import Guard, ModelHooks, OptimizerHooks, core_of, innermost
 from twinlens.executors.torch.own_loop.kernels import EarlyKernels
 from twinlens.executors.torch.own_loop.stream import moments_of
 from twinlens.record.estimate import Estimate
@@ -48,7 +48,7 @@ class TorchSide:
                 "give the optimizer of this model",
                 code="TL222",
             )
-        self._model, self._optimizer, self._core = model, inner, _core(model)
+        self._model, self._optimizer, self._core = model, inner, core_of(model)
         self.device = device_of(model)
         self.moments = moments_of(self.device)
         self._kernels = EarlyKernels(self.device) if profile else None
@@ -142,14 +142,6 @@ def _shares(optimizer: torch.optim.Optimizer, model: nn.Module) -> bool:
     """Whether a plain optimizer updates a parameter of the model. Those that shard hold tensors of their own."""
     own = {id(parameter) for parameter in model.parameters()}
     return not own or any(id(each) in own for group in optimizer.param_groups for each in group["params"])
-
-
-def _core(model: nn.Module) -> nn.Module:
-    """The model inside DDP's wrapper and torch.compile's."""
-    for name in ("module", "_orig_mod", "module"):
-        inner = getattr(model, name, None)
-        model = inner if isinstance(inner, nn.Module) else model
-    return model
 
 
 def rank_and_ranks() -> tuple[int, int]:
