@@ -9,8 +9,10 @@ import pytest
 
 from material import inference
 from twinlens.measurement.server_ceilings import server_ceilings
+from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
-from twinlens.record.executor.record import ExecutorRecord
+from twinlens.record.executor.record import ExecutorRecord, observed
+from twinlens.record.running import Running
 from twinlens.spec.load import parse
 
 pytest.importorskip("torch")
@@ -58,3 +60,38 @@ def test_a_machine_without_an_engine_has_no_ceilings_and_a_reason(url: str, monk
     monkeypatch.setattr("twinlens.measurement.server_ceilings.executor_names", lambda: ())
     (absent,) = ceilings(url).values()
     assert "no engine is installed that measures it" in absent.reason
+
+
+FOUR = "GPU-a,GPU-b,GPU-c,GPU-d"
+READ = Estimate(3e12, "byte/s", "read", "measured", 2.9e12, 3.1e12, n=9)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["charged with four", "given four"])
+def test_a_server_over_four_gpus_is_held_against_all_of_them(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the first alone a decode step would reach four times what the link to memory gives."""
+    read = launched(1, FOUR, observed(FOUR.split(","), "NVML") if known else None, monkeypatch)
+    assert (read.value, read.low, read.high) == (12e12, 11.6e12, 12.4e12)
+    assert read.method.startswith("4 GPUs, each as the first; read")
+    assert launched(1, "GPU-a", None, monkeypatch).value == 3e12
+
+
+def test_replicas_on_gpus_have_no_ceiling_that_their_requests_together_could_be_held_against(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = launched(4, FOUR, None, monkeypatch)
+    assert (read.value, "4 replicas each read the weights" in (read.reason or "")) == (None, True)
+
+
+def launched(replicas: int, mask: str, uuids: Any, monkeypatch: pytest.MonkeyPatch) -> Estimate:
+    """The read bandwidth beside a vLLM that was given these GPUs."""
+    rates = {"read_bytes_per_s": READ}
+    monkeypatch.setattr("twinlens.measurement.server_ceilings._deciding", lambda device, format, threads: rates)
+    data = inference("vllm", protocol={"duration_s": 20, "ceilings": True}, executor={"device": "cuda"})
+    data["workload"] |= {"model": "small", "arrival": {"kind": "closed"}}
+    data["point"] = {"precision": "bf16", "concurrency": 2}
+    (spec, *_) = parse(data, where="here").runs()
+    facts = Facts(ExecutorRecord({} if uuids is None else {"accelerator.uuid": uuids}))
+    environment = {"CUDA_VISIBLE_DEVICES": mask}
+    server = Running(id="1", kind="vllm", url="http://127.0.0.1:1/v1", model="small", pid=1, born_s=0.0, log="",
+                     started_utc="", ready_s=1.0, command=(), environment=environment, replicas=replicas)  # fmt: skip
+    return server_ceilings(spec, facts, server)["read_bytes_per_s"]

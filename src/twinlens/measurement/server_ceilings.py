@@ -1,5 +1,6 @@
 """Ceilings of the machine that a server runs on, measured when the load is over: through an engine of this process, on
-the processors or the GPU that the server has, while the server waits."""
+the processors or the GPU that the server has, while the server waits. Of a server on several GPUs, as many times those
+of one."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import psutil
 
 from twinlens.errors import TwinlensError
+from twinlens.executors.launch.recipe import MASK
 from twinlens.executors.registry import executor, executor_names, lenses_of
 from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.server.here import Here, server_here
@@ -19,6 +21,7 @@ from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.running import Running
 from twinlens.spec.precision import AS_SERVED
 from twinlens.spec.study import RunSpec
+from twinlens.stats.estimator.scaled import scaled
 from twinlens.system.nvml import open_gpus
 from twinlens.system.processes import tree
 from twinlens.units import BYTES_PER_S
@@ -47,7 +50,24 @@ def server_ceilings(spec: RunSpec, facts: Facts, running: Running | None) -> Est
     except (TwinlensError, ImportError, RuntimeError, OSError) as error:
         why = f"it could not be measured beside the server ({str(error).splitlines()[0][:120]})"
         return {"read_bytes_per_s": Estimate.absent(BYTES_PER_S, why)}
-    return {name: _beside(each) for name, each in found.items()}
+    if device == "cpu" or running is None:
+        return {name: _beside(each) for name, each in found.items()}
+    if running.replicas > 1:
+        why = f"{running.replicas} replicas each read the weights on GPUs of their own, and no request says on which"
+        return {name: Estimate.absent(each.unit, why) for name, each in found.items()}
+    boards = _boards(facts, running)
+    return {name: _beside(_of_boards(each, boards)) for name, each in found.items()}
+
+
+def _boards(facts: Facts, running: Running) -> int:
+    """The GPUs of one server: those that it is charged with, else those that it was given."""
+    used = facts.executor.value("accelerator.uuid")
+    given = [entry for entry in running.environment.get(MASK, "").split(",") if entry]
+    return max(1, len(used or given))
+
+
+def _of_boards(one: Estimate, boards: int) -> Estimate:
+    return one if boards == 1 else scaled(one, boards, one.unit, f"{boards} GPUs, each as the first", one.origin)
 
 
 def _deciding(device: str, format: str, threads: int | None) -> Mapping[str, Estimate]:
