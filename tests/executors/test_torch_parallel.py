@@ -234,7 +234,7 @@ def test_a_world_that_divides_nothing_is_refused_before_anything_starts(asked: d
 
 def test_one_gpu_has_no_link_and_the_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus, "_gpus", lambda asked: 1)
-    with pytest.raises(BadInput, match="torch sees one, which has no link to another; set fewer ranks, or the device"):
+    with pytest.raises(BadInput, match="and one is seen, which has no link to another; set fewer ranks, or the device"):
         refuse_too_few_gpus(asked_device("auto"), 2)
 
 

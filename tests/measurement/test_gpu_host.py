@@ -30,6 +30,7 @@ from twinlens.measurement.preflight.idle_gpu import (
     why_unusable,
 )
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
+from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.server.shared import boards_of
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.spec.asked_device import asked_device
@@ -236,6 +237,38 @@ def test_8_billion_parameters_divided_over_eight_boards_of_80_gb_fit_them(
     machine(*[Board(f"GPU-{number}", free=24 * 2**30) for number in range(8)])
     with pytest.raises(BadInput, match="the GPU has free"):
         refuse_what_cannot_fit(spec_of(asked))
+
+
+@pytest.mark.parametrize("kind", ["torch-parallel", "torch-deepspeed", "torch-collectives"])
+def test_ranks_that_would_share_a_gpu_are_refused_before_anything_begins(
+    kind: str, machine: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`check` said that they can be measured, and the first of them to be opened ended its study."""
+    monkeypatch.setattr(idle_gpu, "torch_cuda", lambda: "13.0")
+
+    def refuse(device: str, **options: Any) -> None:
+        asked = training(kind, options={"ranks": 4} | options, executor={"device": device}, global_batch=8)
+        if kind == "torch-collectives":
+            asked["workload"] = {"kind": "collective", "exchange": "all-reduce", "size_bytes": 2**20}
+        refuse_what_cannot_run(spec_of(asked))
+
+    machine(*[Board(f"GPU-{number}") for number in range(2)])
+    for device in ("cuda", "auto"):
+        with pytest.raises(BadInput, match="4 ranks need a GPU each, and 2 are seen") as few:
+            refuse(device)
+        assert few.value.code == "TL208"
+    refuse("cpu")
+    machine(*[Board(f"GPU-{number}") for number in range(8)])
+    refuse("cuda")
+    with pytest.raises(BadInput, match=r"executor.device names one \(cuda:4\)"):
+        refuse("cuda:4")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    with pytest.raises(BadInput, match="one is seen, which has no link to another"):
+        refuse("cuda")
+    if kind != "torch-deepspeed":
+        refuse("cuda", on="ray://local")
+        with pytest.raises(BadInput, match="names one"):
+            refuse("cuda:0", on="ray://local")
 
 
 def test_a_board_that_cannot_be_told_beforehand_refuses_nothing(machine: Any) -> None:

@@ -9,6 +9,7 @@ from twinlens.executors.capabilities import Capabilities
 from twinlens.executors.in_process.weights import refuse_unread
 from twinlens.executors.options import refuse_wrong_options
 from twinlens.executors.registry import capabilities, refuse_unknown_executor
+from twinlens.spec.asked_device import AskedDevice
 from twinlens.spec.study import ExecutorSpec, RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 
@@ -42,6 +43,24 @@ def refuse_unsupported(spec: RunSpec) -> None:
     _refuse_family(spec, can)
     if can.is_sized_by_theory:  # it makes weights of 16 or 32 bits of those that the folder holds
         refuse_unread(spec.model)
+
+
+def refuse_shared_gpu(device: AskedDevice, ranks: int, gpus: int) -> None:
+    """Raises BadInput (TL208) where ranks would have to share a GPU, or one GPU is named for several.
+
+    `gpus`: those that are seen here; 0 where the processor is meant, and where they are of other machines.
+    """
+    if ranks > 1 and device.index is not None:
+        raise BadInput(
+            f"{ranks} ranks need a GPU each, and executor.device names one (cuda:{device.index}); set it to cuda, and "
+            "CUDA_VISIBLE_DEVICES to those that they may use",
+            code="TL208",
+        )
+    if 0 < gpus < ranks:
+        seen = "one is seen, which has no link to another" if gpus == 1 else f"{gpus} are seen"
+        raise BadInput(
+            f"{ranks} ranks need a GPU each, and {seen}; set fewer ranks, or the device to cpu", code="TL208"
+        )
 
 
 def _refuse_settings(asked: ExecutorSpec, can: Capabilities) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import MASK, visible_gpus
+from twinlens.executors.refuse import refuse_shared_gpu
 from twinlens.executors.registry import capabilities
 from twinlens.measurement.machine.nvidia import board_of
 from twinlens.spec.asked_device import AskedDevice
@@ -49,12 +50,26 @@ def refuse_unusable_gpu(spec: RunSpec) -> None:
 
 def _refuse_beyond_last(device: AskedDevice, gpus: Sequence[Gpu], environment: Mapping[str, str] = os.environ) -> None:
     """A server that is given the number of a GPU that is not there may compute on the processor without a word."""
-    shown = len(visible_gpus(environment)) if MASK in environment else len(gpus)
+    shown = _shown(gpus, environment)
     if gpus and device.index is not None and device.index >= shown:
         few = "1 GPU is" if shown == 1 else f"{shown} GPUs are"
         raise BadInput(
             f"executor.device is '{device}', and {few} here, numbered from 0; take one of them, or auto", code="TL208"
         )
+
+
+def refuse_too_few_gpus(spec: RunSpec, ranks: int) -> None:
+    """Raises BadInput (TL208) where the ranks of a run would share a GPU, as they say themselves when they are opened.
+
+    Ranks on a cluster have its GPUs, which are not counted here.
+    """
+    is_here = not spec.executor.options.get("on") and uses_gpu(spec.device)
+    refuse_shared_gpu(spec.device, ranks, _shown(open_gpus()[0]) if is_here else 0)
+
+
+def _shown(gpus: Sequence[Gpu], environment: Mapping[str, str] = os.environ) -> int:
+    """How many of the driver's GPUs the mask shows."""
+    return len(visible_gpus(environment)) if gpus and MASK in environment else len(gpus)
 
 
 def _needs_torch_for_gpu(spec: RunSpec) -> bool:

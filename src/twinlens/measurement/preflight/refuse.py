@@ -9,7 +9,12 @@ from twinlens.executors.installed import refuse_not_installed
 from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, launcher
-from twinlens.measurement.preflight.idle_gpu import refuse_lacking_precision, refuse_unusable_gpu, uses_gpu
+from twinlens.measurement.preflight.idle_gpu import (
+    refuse_lacking_precision,
+    refuse_too_few_gpus,
+    refuse_unusable_gpu,
+    uses_gpu,
+)
 from twinlens.measurement.preflight.impossible import refuse_impossible
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit, refuse_what_cannot_fit_together
 from twinlens.measurement.preflight.saves import refuse_saves
@@ -100,7 +105,7 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     if (starter := launcher(spec.executor.kind)) is not None:
         starter.key(spec)  # its command line, which says what cannot be served, at which precision and on which GPU
     if (divide := executor(spec.executor.kind).degrees) is not None:
-        divide(_of_this_machine(spec))
+        refuse_too_few_gpus(spec, divide(_of_this_machine(spec)).ranks)
     refuse_what_cannot_fit(spec)
     refuse_saves(spec)
     refuse_stall_elsewhere(spec)

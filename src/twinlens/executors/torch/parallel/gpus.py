@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlens.errors import BadInput
+from twinlens.executors.refuse import refuse_shared_gpu
 from twinlens.spec.asked_device import AskedDevice
 
 USUAL_ON_PROCESSOR = 2
@@ -16,17 +16,8 @@ def usual_ranks(asked: AskedDevice) -> int:
 def refuse_too_few_gpus(asked: AskedDevice, ranks: int) -> None:
     """Raises BadInput (TL208) where ranks would have to share a GPU or one GPU is named for several, and for a device
     that is not here."""
-    if ranks > 1 and asked.index is not None:
-        raise BadInput(
-            f"{ranks} ranks need a GPU each, and executor.device names one (cuda:{asked.index}); set it to cuda, and "
-            "CUDA_VISIBLE_DEVICES to those that they may use",
-            code="TL208",
-        )
-    if 0 < (gpus := _gpus(asked)) < ranks:
-        seen = "one, which has no link to another" if gpus == 1 else gpus
-        raise BadInput(
-            f"{ranks} ranks need a GPU each, and torch sees {seen}; set fewer ranks, or the device to cpu", code="TL208"
-        )
+    refuse_shared_gpu(asked, ranks, 0)  # what is named needs no count
+    refuse_shared_gpu(asked, ranks, _gpus(asked))
 
 
 def on_processor(asked: AskedDevice) -> bool:
