@@ -204,8 +204,6 @@ import sys
 from pathlib import Path
 from benchmarks.gpu_check import check, exit_code
 from benchmarks.own_group import last_answer
-
-from twinlens.executors.refuse import refuse_unsupported
 out = Path(sys.argv[1])
 def ask(name, folder, limit_s, tell):
     def heard(said):
@@ -219,7 +217,10 @@ sys.exit(exit_code(check(["fp8-training", "memory"], ask, out)))
 def test_ctrl_c_ends_the_check_writes_the_summary_and_is_no_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), *hanging("fp8-training")]
     root = Path(__file__).parents[2]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root)
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background ignore it
+    )  # fmt: skip
     assert running.stdout is not None
     for line in running.stdout:
         if line == "HEARD\n":
