@@ -10,7 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
+from material import inference, spec_of, training  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
+from twinlens.executors.refuse import refuse_unsupported  # noqa: E402
 from twinlens.executors.torch.model.build import build_model, parameter_count  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.theory.parameter import parameters  # noqa: E402
@@ -43,6 +45,19 @@ def test_a_model_that_only_theory_reads_is_refused(tmp_path: Path, config: dict[
         build_model(ref, "sdpa", 0, torch.device("meta"))
     assert caught.value.code == "TL202"
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("executor", ["torch", "onnxruntime", "openvino", "llama-cpp-engine", "torch-parallel"])
+@pytest.mark.parametrize("config", [JAMBA, SEEING])
+def test_check_refuses_it_as_measure_does_before_anything_is_built(
+    tmp_path: Path, config: dict[str, Any], executor: str
+) -> None:
+    file = tmp_path / "model.json"
+    file.write_text(json.dumps(config))
+    lens = training if executor == "torch-parallel" else inference
+    with pytest.raises(BadInput, match="embedded engine") as caught:
+        refuse_unsupported(spec_of(lens(executor, model=str(file))))
+    assert caught.value.code == "TL202"
 
 
 def test_sinks_run_with_attention_written_out(tmp_path: Path) -> None:

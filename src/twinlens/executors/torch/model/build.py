@@ -12,12 +12,13 @@ import torch
 from torch import nn
 
 from twinlens.errors import BadInput
+from twinlens.executors.in_process.only_theory import refuse_unbuilt
 from twinlens.executors.in_process.weights import SCALE, is_mxfp4, plain_config, refuse_unread, weights_hash
 from twinlens.executors.torch.device import choose_device
 from twinlens.executors.torch.model.draw import DrawnInFp32
 from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.model.quantised import scale_blocks
-from twinlens.spec.model.shape import DecoderShape, ResnetShape
+from twinlens.spec.model.shape import ResnetShape
 from twinlens.system.processors import usable_cores
 
 __all__ = [
@@ -48,7 +49,7 @@ def build_model(
     from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
-    _refuse_what_only_theory_reads(ref)
+    refuse_unbuilt(ref)
     vision = not is_text(ref)
     auto = transformers.AutoModelForImageClassification if vision else transformers.AutoModelForCausalLM
     asked: dict[str, Any] = {} if isinstance(ref.shape, ResnetShape) else {"attn_implementation": attention}
@@ -121,27 +122,6 @@ def _without_this_attention(ref: Model, attention: str, wrong: Exception) -> Bad
     return BadInput(
         f'{ref.name} has no {attention} attention in transformers; set executor.options.attention = "eager", or serve '
         'it instead (executor.kind = "vllm")',
-        code="TL202",
-    )
-
-
-def _refuse_what_only_theory_reads(ref: Model) -> None:
-    elsewhere = 'serve it instead (executor.kind = "vllm")'
-    if "text_config" in ref.config or "vision_config" in ref.config:
-        raise BadInput(
-            f"{ref.name} takes images beside text, and the embedded engine text alone; {elsewhere}", code="TL202"
-        )
-    if not isinstance(ref.shape, DecoderShape):
-        return
-    if ref.shape.recurrent:
-        raise recurrent(ref.name)
-
-
-def recurrent(name: str) -> BadInput:
-    """The refusal of a model that keeps a state which no position of the cache gives back."""
-    return BadInput(
-        f"{name} has recurrent layers, whose state the embedded engine cannot move; serve it instead "
-        '(executor.kind = "vllm")',
         code="TL202",
     )
 
