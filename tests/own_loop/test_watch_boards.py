@@ -29,6 +29,9 @@ class Over:
     def buffers(self) -> Any:
         return iter(())
 
+    def modules(self) -> Any:
+        return iter(())
+
 
 @pytest.fixture(autouse=True)
 def boards(monkeypatch: pytest.MonkeyPatch) -> None:

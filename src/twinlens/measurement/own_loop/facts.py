@@ -20,6 +20,7 @@ from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.config import knows, shape_from_config
 from twinlens.spec.precision import AS_FOUND
 from twinlens.spec.study import RunSpec
+from twinlens.stats.estimator.scaled import scaled
 from twinlens.system.nvml import open_gpus
 from twinlens.theory.flop import parameters
 from twinlens.units import BYTES, COUNT
@@ -60,16 +61,27 @@ def model_at_hand(name: str, config: Mapping[str, Any] | None, counted: int) -> 
     return AnyModel(name=name, config=plain, shape=shape, source="model.config")
 
 
-def whole_facts(spec: RunSpec, said: Facts, machine: dict[str, Fact], ref: AnyModel, *, even: bool) -> Facts:
+def whole_facts(
+    spec: RunSpec, said: Facts, machine: dict[str, Fact], ref: AnyModel, *, even: bool, split: int = 1
+) -> Facts:
     """All facts of the run. `said`: by the loop's own framework. `even`: steps are of one size, else theory, which
-    counts the work of one size, is silent."""
+    counts the work of one size, is silent. `split`: ranks that compute each layer together, of which this is one."""
     record = ExecutorRecord(machine | facts_of_model(ref) | _asked(spec) | said_by_tool()).merged(said.executor)
     board = {k: f for k, f in machine.items() if k.startswith("accelerator.") and f.value is not None}
     record = record.merged(board)
     boards = record.value("accelerator.count")
     sheet = datasheet_of(record.value("accelerator.product"), spec.precision, boards if isinstance(boards, int) else 1)
-    work = _counted(_work(spec, ref, even) | said.work, even)
+    work = _counted(_of_one(_work(spec, ref, even), split) | said.work, even)
     return replace(said, executor=record, work=work, ceilings=sheet)
+
+
+def _of_one(work: dict[str, Estimate], split: int) -> dict[str, Estimate]:
+    """This rank's share of the work that several do together on the same samples."""
+    if split == 1:
+        return work
+    words = f"its share of the {split} ranks that compute each layer together"
+    shared = {name: scaled(e, 1 / split, e.unit, words, e.origin) for name, e in work.items() if e.unit != COUNT}
+    return work | shared
 
 
 def _counted(work: dict[str, Estimate], even: bool) -> dict[str, Estimate]:
@@ -122,6 +134,8 @@ def _asked(spec: RunSpec) -> dict[str, Fact]:
     }
 
 
-def one_rank_of(ranks: int) -> tuple[Finding, ...]:
-    """A loop on several ranks is recorded by the first, and its rows count that one's samples."""
-    return (Finding("one-rank-of-many", "warns", "", {"ranks": ranks}),) if ranks > 1 else ()
+def one_rank_of(ranks: int, split: int = 1) -> tuple[Finding, ...]:
+    """A loop on several ranks is recorded by the first, and its rows count that one's samples. `split`: as above; those
+    ranks have the same samples."""
+    together = {"split": split} if split > 1 else {}
+    return (Finding("one-rank-of-many", "warns", "", {"ranks": ranks} | together),) if ranks > 1 else ()

@@ -298,13 +298,15 @@ class OwnLoop:
             self._seen = side.facts(how.precision, passes) if side else (AS_FOUND, _UNSEEN)
         regime, said = self._seen
         spec = own_spec(how, model, size, how.precision or regime.name)
-        facts = whole_facts(spec, said, self._machine, model_at_hand(model, config, count), even=self._is_even)
+        split = side.ranks_of_layers if side else 1
+        at_hand = model_at_hand(model, config, count)
+        facts = whole_facts(spec, said, self._machine, at_hand, even=self._is_even, split=split)
         if ceilings and side is not None and regime != AS_FOUND and size is not None:
             rows = (size.tokens or size.samples) // max(1, size.passes)
             found = within_datasheet(side.ceilings(spec, regime, rows), facts.ceilings)
             facts = replace(facts, ceilings=found | facts.ceilings)
         assert self._recording is not None, "an open loop is recorded"
-        self._recording.know(spec, replace(facts, findings=one_rank_of(self._ranks)))
+        self._recording.know(spec, replace(facts, findings=one_rank_of(self._ranks, split)))
 
     def _give_up(self, why: str) -> None:
         self._is_open, self._lost = False, why

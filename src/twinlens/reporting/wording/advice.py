@@ -115,7 +115,7 @@ ADVICE = {
     "random-weights-served": "Give a folder with trained weights as workload.model where answers matter.",
     "one-process-differs": "Take another executor.options.parallel, or another version of torch.",
     "one-process-not-compared": "Set executor.options.compared_steps to 3.",
-    "one-rank-of-many": "Multiply by the ranks only if all have batches of the same size.",
+    "one-rank-of-many": "Multiply only by ranks that have batches of their own, all of the same size.",
     "exchange-not-resolved": "Measure on a quiet machine, or with a larger model.",
     "pipeline-bubble": "Take more microbatches (a lower point.microbatch), or the interleaved schedule.",
     "gradients-exchanged-otherwise": "Look for a model that runs parts twice, or leaves parts out, in a step.",

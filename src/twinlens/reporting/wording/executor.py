@@ -116,6 +116,11 @@ def _launcher_untried(finding: Finding) -> str:
 
 def _one_rank(finding: Finding) -> str:
     ranks = number(finding, "ranks")
+    if "split" in finding.numbers:
+        return (
+            f"The loop ran on {ranks} ranks, {number(finding, 'split')} of which compute each layer together. Rank 0 "
+            "alone was recorded: its samples are theirs, FLOP and memory its own share, and energy is not known."
+        )
     return f"The loop ran on {ranks} ranks, and rank 0 alone was recorded: rates count its own samples, not the job's."
 
 

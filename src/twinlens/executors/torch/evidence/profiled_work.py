@@ -1,7 +1,9 @@
 """FLOP and bytes of what a profiler saw, from the shapes of its operators: for models of which theory has no formula.
 
 Needs torch. Counted are products of matrices, convolutions and attention, 2 FLOP for a multiply-add; what else runs
-(element-wise operations, recurrent kernels, transforms) counts 0, so it is a lower bound.
+(element-wise operations, recurrent kernels, transforms) counts 0, so it is a lower bound. A product of a divided tensor
+(DTensor) stands in the events once with the sizes of the whole and below it with those of this rank's part: the part is
+what is computed here.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ def profiled_work(events: Iterable[Any]) -> ProfiledWork:
         if event.device_type != DeviceType.CPU or not event.name.startswith("aten::"):
             continue
         shapes = [tuple(int(side) for side in shape or ()) for shape in event.input_shapes or ()]
+        if _has_below(event, event.name):
+            continue
         if count := _FLOP.get(event.name):
             flop += count(shapes, list(getattr(event, "concrete_inputs", None) or ()))
         elif (attention := attention_flop(event.name)) is not None:
@@ -38,6 +42,11 @@ def profiled_work(events: Iterable[Any]) -> ProfiledWork:
         if not any(child.name.startswith("aten::") for child in event.cpu_children) and event.name not in _VIEWS:
             moved += _moved(event.name, shapes, list(getattr(event, "input_dtypes", None) or ()))
     return ProfiledWork(flop, moved)
+
+
+def _has_below(event: Any, name: str) -> bool:
+    """Whether an operator of this name was called inside."""
+    return any(child.name == name or _has_below(child, name) for child in event.cpu_children)
 
 
 def _arguments(shapes: Sequence[Shape], said: Sequence[Any]) -> list[Any]:

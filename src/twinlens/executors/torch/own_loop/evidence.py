@@ -52,6 +52,21 @@ def boards_of(model: nn.Module) -> tuple[torch.device, ...]:
     return tuple(sorted((device for device in held if device.type == "cuda"), key=lambda device: device.index or 0))
 
 
+def ranks_of_layers(model: nn.Module) -> int:
+    """Ranks that compute each layer of a model together (tensor parallelism): the mesh of its divided parameters, less
+    that over which FSDP2 shards them, which gathers a layer before each rank computes all of it."""
+    divided = max((each.device_mesh.size() for each in model.parameters() if hasattr(each, "device_mesh")), default=1)
+    sharded = max((_mesh_of_shards(each) for each in model.modules()), default=1)
+    return max(1, divided // sharded)
+
+
+def _mesh_of_shards(module: nn.Module) -> int:
+    """Ranks that FSDP2 has for a module, which no public name says; 1 without it."""
+    state = module._get_fsdp_state() if hasattr(module, "_get_fsdp_state") else None
+    groups = getattr(state, "_fsdp_param_groups", None) or [getattr(state, "_fsdp_param_group", None)]
+    return max((int(each.mesh_info.mesh.size()) for each in groups if each is not None), default=1)
+
+
 def board_facts(model: nn.Module) -> dict[str, Fact]:
     """Identity of the board that a model is on; of several, their number and all of their names."""
     boards = boards_of(model)

@@ -18,6 +18,7 @@ from twinlens.executors.torch.own_loop.evidence import (
     boards_of,
     device_of,
     parameter_count,
+    ranks_of_layers,
     torch_facts,
     work_of_pass,
 )
@@ -72,9 +73,15 @@ class TorchSide:
 
     @property
     def gpus(self) -> tuple[str, ...] | None:
-        """UUIDs of the GPUs that the model is on; None on a processor."""
-        boards = boards_of(self._core)
-        return tuple(f"GPU-{torch.cuda.get_device_properties(board).uuid}" for board in boards) or None
+        """UUIDs of the GPUs that the model is on, and a word for each that other ranks have of its layers, so that one
+        board's counter is not read as theirs; None on a processor."""
+        own = tuple(f"GPU-{torch.cuda.get_device_properties(board).uuid}" for board in boards_of(self._core))
+        return (*own, *["of another rank"] * (ranks_of_layers(self._core) - 1)) if own else None
+
+    @property
+    def ranks_of_layers(self) -> int:
+        """Ranks that compute each of its layers together: 1 but for tensor parallelism."""
+        return ranks_of_layers(self._core)
 
     @property
     def is_seen(self) -> bool:
