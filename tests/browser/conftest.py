@@ -2,15 +2,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-# The material of the report's tests serves here too.
-sys.path.insert(0, str(Path(__file__).parent.parent / "reporting"))
 
 _ARGUMENTS = [
     "--no-sandbox",
