@@ -58,6 +58,8 @@ def memory_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> Fig
         "Bytes by category, mean of runs. Grey: the sampled peak of the process or device less these, "
         "so the framework itself, temporary buffers and fragmentation. Not drawn where no peak was sampled."
     )
+    if any(map(_has_ranks, entries)):
+        caption += " Of several ranks it is not drawn either: parts are those of the fullest, the peak is that of all."
     return figure(anchor, chart, title, caption)
 
 
@@ -67,6 +69,7 @@ def rule_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
         {"name": entry.name, "value": estimate.value}
         for entry in entries
         if (estimate := entry.group.metrics.get("bytes_per_parameter")) is not None and estimate.value is not None
+        if not _has_ranks(entry)  # of which one may hold a part of the model
     ]
     if not rows:
         return None
@@ -165,10 +168,16 @@ def _memory_parts(lens: LensView, entry: Entry) -> dict[str, float]:
         for key in _MEMORY[lens.lens]
         if (estimate := metrics.get(key)) is not None and estimate.value is not None
     }
-    peak = metrics.get("peak_bytes")
+    peak = None if _has_ranks(entry) else metrics.get("peak_bytes")
     if peak is not None and peak.value is not None and peak.value > sum(sizes.values()):
         sizes[_REST] = peak.value - sum(sizes.values())
     return sizes
+
+
+def _has_ranks(entry: Entry) -> bool:
+    """Whether several processes trained: what is counted by category is then that of the fullest one."""
+    worlds = [run.facts.executor.value("training.world_size") for run, _ in entry.material if run.facts]
+    return any(isinstance(ranks, int) and ranks > 1 for ranks in worlds)
 
 
 def _method(entries: tuple[Entry, ...], key: str) -> str:

@@ -216,4 +216,7 @@ def _bytes_per_parameter(facts: Facts) -> Estimate:
     method = (
         f"weights + {'adapter + ' if apart else ''}gradients + optimizer state, per parameter; activations excluded"
     )
+    ranks = facts.executor.value("training.world_size")
+    if isinstance(ranks, int) and ranks > 1:
+        method += f"; what one of {ranks} ranks keeps, which may be a part of the model"
     return Estimate(sum(p for p in parts if p is not None) / count, BYTES, method, "derived", n=1)
