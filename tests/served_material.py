@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report_material import Pair, facts_of
 
+from report_material import Pair, facts_of
 from twinlens.record.arrow import RowWriter
 from twinlens.record.executor.record import declared
 from twinlens.record.request import Request

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from comparison.sides import side
+from sides import side
 from twinlens.comparison.lenses import change_of, lens_rows
 from twinlens.comparison.runtime_share import runtime_shares
 from twinlens.comparison.side import Side
