@@ -10,6 +10,7 @@ import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -121,6 +122,94 @@ def test_a_forged_text_with_new_checksums_is_named(
 
     found = tl.verify(resigned(pack, tmp_path / "forged.zip", forge)).findings[0]
     assert (found.code, found.numbers["names"]) == ("pack-texts-differ", [name])
+
+
+def in_json(name: str, change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, bytes]], None]:
+    """One JSON file of a pack changed."""
+
+    def forge(files: dict[str, bytes]) -> None:
+        found = named(files, name)
+        data = json.loads(files[found])
+        change(data)
+        files[found] = json.dumps(data).encode()
+
+    return forge
+
+
+def without(end: str) -> Callable[[dict[str, bytes]], None]:
+    return lambda files: [files.pop(name) for name in list(files) if name.endswith(end)] and None
+
+
+def in_report(words: bytes) -> Callable[[dict[str, bytes]], None]:
+    return lambda files: files.update({"report.html": files["report.html"].replace(b"</body>", words + b"</body>")})
+
+
+FORGED: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
+    "a machine": (in_json("evidence.json", lambda d: d["runs"][0].update(machine="8 x H100")), "pack-figures-differ"),
+    "a model": (in_json("evidence.json", lambda d: d["runs"][1].update(model="405b")), "pack-figures-differ"),
+    "no run told": (in_json("evidence.json", lambda d: d.update(runs=[])), "pack-figures-differ"),
+    "no figures": (without("/figures.json"), "pack-figures-differ"),
+    "a figure left out": (
+        in_json("/figures.json", lambda d: d["metrics"].pop("output_tokens_per_s")),
+        "pack-figures-differ",
+    ),
+    "another unit": (
+        in_json("/figures.json", lambda d: d["metrics"]["output_tokens_per_s"].update(unit="ktokens/s")),
+        "pack-figures-differ",
+    ),
+    "findings left out": (in_json("/figures.json", lambda d: d.update(findings=[])), "pack-figures-differ"),
+    "a figure in a drawing": (in_report(b"<svg><text>999,999 tokens/s</text></svg>"), "pack-texts-differ"),
+    "a script in a drawing": (in_report(b"<svg onload='a()'><script>a()</script></svg>"), "pack-texts-differ"),
+    "a readme": (lambda files: files.update({"README.txt": b"999,999 tokens/s"}), "pack-texts-differ"),
+    "a file of its own": (lambda files: files.update({"results.pdf": b"999,999"}), "pack-added"),
+    "no runs": (
+        lambda files: [files.pop(each) for each in list(files) if each[:5] == "runs/"] and None,
+        "pack-unreadable",
+    ),
+    "no words on itself": (lambda files: files.update({"evidence.json": b"[]"}), "pack-unreadable"),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_whatever_of_a_pack_is_forged_it_does_not_pass(pack: Path, tmp_path: Path, what: str) -> None:
+    forge, code = FORGED[what]
+    found = tl.verify(resigned(pack, tmp_path / "forged.zip", forge))
+    assert not found.is_good
+    assert code in [each.code for each in found.findings if each.severity == "disqualifies"]
+
+
+def test_other_paths_of_a_drawing_are_said_and_are_no_forgery(pack: Path, tmp_path: Path) -> None:
+    def redraw(files: dict[str, bytes]) -> None:
+        files["report.html"] = files["report.html"].replace(b' d="M', b' d="M1', 1)
+
+    found = tl.verify(resigned(pack, tmp_path / "drawn.zip", redraw))
+    assert found.is_good
+    assert "pack-drawings-differ" in [each.code for each in found.findings]
+
+
+@pytest.mark.parametrize(
+    "private", ["sk-" + "abcdefghij" * 9, "home/" + "alexandra" * 8, "u:password-of-mine@gateway.example.org"]
+)
+def test_a_long_private_word_is_broken_over_no_lines_and_the_pack_verifies(tmp_path: Path, private: str) -> None:
+    shutil.copytree(URL, tmp_path / "study")
+    for record in (tmp_path / "study").rglob("run.json"):
+        text = record.read_text()
+        assert "http://127.0.0.1:8000/v1" in text
+        record.write_text(text.replace("http://127.0.0.1:8000/v1", f"http://{private}/v1"))
+    made = tl.evidence(tmp_path / "study", to=tmp_path / "evidence.zip")
+    assert tl.verify(made).is_good
+    with zipfile.ZipFile(made) as file:
+        texts = "".join(file.read(name).decode("utf-8", "replace") for name in file.namelist())
+    assert private[-12:-1] not in texts.replace("\n", "").replace(" ", "")
+
+
+def test_a_pack_of_two_folders_verifies_and_compares_them_as_they_were_given(tmp_path: Path) -> None:
+    runs = find_runs(URL)
+    made = tl.evidence(runs[2].folder, runs[1].folder, to=tmp_path / "evidence.zip")
+    assert tl.verify(made).is_good
+    with zipfile.ZipFile(made) as file:
+        text = file.read("comparison.txt").decode()
+    assert text.index(f"A  {runs[2].folder.name}") < text.index(f"B  {runs[1].folder.name}")
 
 
 def test_rows_that_cannot_be_are_named(pack: Path, tmp_path: Path) -> None:

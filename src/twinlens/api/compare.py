@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -123,7 +124,7 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
             run.forget_rows()
     by_summary = {id(summary): run for run, summary in material}
     groups = group(summary for _, summary in material)
-    folder = runs if isinstance(runs, Path) else chosen[0].folder if chosen else Path()
+    folder = runs if isinstance(runs, Path) else _above(chosen)
     made = []
     for lens in LENSES:
         mine = in_order([each for each in groups if each.lens == lens])
@@ -140,6 +141,11 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
         names = ", ".join(side.name for side in made[:6])
         raise BadInput(f"{folder} has no point with {_listed(asked)}; it has {names}", code="TL225")
     return kept
+
+
+def _above(runs: Sequence[Run]) -> Path:
+    """The folder of one run, or the one in which several lie."""
+    return Path(os.path.commonpath([run.folder.resolve() for run in runs])) if runs else Path()
 
 
 def selection(path: str | Path) -> tuple[Path, dict[str, str]]:

@@ -8,22 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.pack_texts import comparison_texts, texts_of
-from twinlens.api.recomputed import recomputed
+from twinlens.api.pack_texts import as_given, comparison_texts, texts_of
+from twinlens.api.recomputed import README, about_run, recomputed
 from twinlens.api.runs import material_of, read
 from twinlens.errors import BadInput
 from twinlens.executors.launch.options import is_secret
 from twinlens.pack.archive import write_archive
 from twinlens.pack.check import ABOUT, Checked, check_pack
-from twinlens.pack.contents import Author, Copies, copies_of, covered_members
+from twinlens.pack.contents import Author, Copies, copies_of
 from twinlens.pack.figures import FIGURES
 from twinlens.pack.private import Cover, cover_of
 from twinlens.pack.signature import sign
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE, sha256_of_pieces, sums_text
+from twinlens.pack.unpacked import laid_out
 from twinlens.record.run import Run
-from twinlens.record.store import now_utc
+from twinlens.record.store import now_utc, read_run
 from twinlens.reporting.text.evidence_readme import readme
-from twinlens.reporting.view import Material
 from twinlens.stats.run_summary import to_json
 from twinlens.stats.summary.group import Summary
 from twinlens.version import __version__
@@ -51,17 +51,14 @@ def evidence(
         raise BadInput(f"there is no folder {str(path.parent)!r} for the pack; make it first", code=UNREADABLE)
     chosen = _runs(runs)
     cover = _cover(os.environ, contact)
+    numbers = {at: number for at, (_, number) in chosen.items()}
     try:
-        copies = copies_of(chosen, cover)
+        copies = copies_of((run for run, _ in chosen.values()), cover)
+        with laid_out(copies.members) as folder:  # of covered copies, as whoever checks them has
+            texts = _texts(folder, numbers, copies, author, signed=key is not None)
     except OSError as error:
         raise BadInput(f"{error.filename} cannot be read: {error.strerror}", code=UNREADABLE) from None
-    material = material_of(chosen)
-    texts = texts_of(material) | comparison_texts(runs)
-    about = _about(author, material, copies)
-    texts["README.txt"] = readme(about, is_signed=key is not None, has_comparison="comparison.txt" in texts)
-    texts[ABOUT] = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    texts |= {f"{copies.taken[run.folder.resolve()][0]}/{FIGURES}": _dumped(summary) for run, summary in material}
-    members = copies.members | covered_members(texts, cover)
+    members = copies.members | {each: text.encode("utf-8", "replace") for each, text in texts.items()}
     sums = sums_text({each: sha256_of_pieces((data,)) for each, data in members.items()}).encode()
     signature = {} if key is None else {SIGNATURE: sign(sums, Path(key))}
     write_archive(path, {**members, SUMS: sums, **signature})
@@ -77,19 +74,38 @@ def verify(path: str | Path, signers: str | Path | None = None) -> Checked:
     return found.with_findings(recomputed(Path(path), found.about)) if found.is_good else found
 
 
+def _texts(folder: Path, chosen: Mapping[Path, int], copies: Copies, author: Author, *, signed: bool) -> dict[str, str]:
+    """All texts of a pack by name. `folder`: with the copies; `chosen`: runs, and the argument that gave each."""
+    places = {at: copies.taken[at][0] for at in chosen}
+    material = material_of([read_run(folder / place) for place in places.values()])
+    runs = [
+        about_run(*each) | {"given": number} | copies.of(at)
+        for each, (at, number) in zip(material, chosen.items(), strict=True)
+    ]
+    studies = [copies.of(at) for at in copies.taken if at not in chosen]
+    about = _about(author, runs, studies, copies.covered)
+    texts = texts_of(material) | comparison_texts(as_given([run for run, _ in material], runs))
+    texts[README] = readme(about, is_signed=signed, has_comparison="comparison.txt" in texts)
+    texts[ABOUT] = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return texts | {
+        f"{place}/{FIGURES}": _dumped(each) for place, (_, each) in zip(places.values(), material, strict=True)
+    }
+
+
 def _dumped(summary: Summary) -> str:
     """Every figure of a run, of its rows, whatever summary.json says."""
     return json.dumps({"twinlens": __version__} | to_json(summary), indent=1, ensure_ascii=False) + "\n"
 
 
-def _runs(given: Sequence[str | Path | Run | Iterable[Run]]) -> tuple[Run, ...]:
-    chosen: dict[Path, Run] = {}
-    for each in given:
+def _runs(given: Sequence[str | Path | Run | Iterable[Run]]) -> dict[Path, tuple[Run, int]]:
+    """The runs by their folders, each once, and the argument that gives it."""
+    chosen: dict[Path, tuple[Run, int]] = {}
+    for number, each in enumerate(given):
         found = read(each) if isinstance(each, str | Path) else (each,) if isinstance(each, Run) else each
-        chosen.update({run.folder.resolve(): run for run in found})
+        chosen = {run.folder.resolve(): (run, number) for run in found} | chosen
     if not chosen:
         raise BadInput("evidence of what? Give run folders, and -o FILE.zip", code=UNREADABLE)
-    return tuple(chosen.values())
+    return chosen
 
 
 def _cover(environment: Mapping[str, str], contact: str | None) -> Cover:
@@ -98,25 +114,14 @@ def _cover(environment: Mapping[str, str], contact: str | None) -> Cover:
     return cover_of(str(Path.home()), secrets, (contact,) if contact else ())
 
 
-def _about(author: Author, material: Sequence[Material], copies: Copies) -> dict[str, Any]:
+def _about(author: Author, runs: list[dict[str, Any]], studies: list[dict[str, Any]], covered: int) -> dict[str, Any]:
     """What evidence.json holds: who, when, on what, and every file of each folder."""
-    runs = [_run(*each) | copies.of(each[0].folder.resolve()) for each in material]
-    folders = {run.folder.resolve() for run, _ in material}
     return {
         "schema": _SCHEMA,
         "twinlens": __version__,
         "made_utc": now_utc(),
         "measured_by": author.to_json(),
         "runs": runs,
-        "studies": [copies.of(folder) for folder in copies.taken if folder not in folders],
-        "covered_words": copies.covered,
+        "studies": studies,
+        "covered_words": covered,
     }
-
-
-def _run(run: Run, summary: Any) -> dict[str, Any]:
-    machine = summary.machine
-    return {
-        "id": run.id, "lens": run.lens, "model": summary.model, "executor": summary.executor, "point": summary.point,
-        "started_utc": run.started_utc, "ended_utc": run.ended_utc, "state": run.state, "twinlens": run.version,
-        "machine": f"{machine.name} ({machine.software})" if machine else None, "ranked": summary.ranked,
-    }  # fmt: skip

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from twinlens.api.compare import compared, pairs, ranked
 from twinlens.comparison.match import Pairs
@@ -32,7 +32,13 @@ def texts_of(material: Sequence[Material]) -> dict[str, str]:
     }
 
 
-def comparison_texts(given: Sequence[str | Path | Run | Iterable[Run]]) -> dict[str, str]:
+def as_given(runs: Sequence[Run], told: Sequence[Mapping[str, Any]]) -> list[list[Run]]:
+    """Runs as they were given to be compared: those of one argument together. `told`: each as evidence.json has it."""
+    numbers = [each.get("given") if isinstance(each.get("given"), int) else 0 for each in told]
+    return [[run for run, at in zip(runs, numbers, strict=True) if at == number] for number in sorted(set(numbers))]
+
+
+def comparison_texts(given: Sequence[Iterable[Run]]) -> dict[str, str]:
     """The comparison of what was given, as text and as a page; nothing where there are no two points."""
     try:
         found: Pairs = pairs(*given)

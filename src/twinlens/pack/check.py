@@ -79,16 +79,17 @@ def _compared(wanted: Mapping[str, str], found: Mapping[str, str | None]) -> Ite
     missing = [name for name in wanted if name not in found]
     added = [name for name in found if name not in wanted]
     if changed:
-        yield Finding("pack-changed", "disqualifies", "", _named(changed))
+        yield Finding("pack-changed", "disqualifies", "", named(changed))
     if missing:
-        yield Finding("pack-missing", "disqualifies", "", _named(missing))
+        yield Finding("pack-missing", "disqualifies", "", named(missing))
     if added:
-        yield Finding("pack-added", "disqualifies", "", _named(added))
+        yield Finding("pack-added", "disqualifies", "", named(added))
     if not (changed or missing or added):
         yield Finding("pack-whole", "notes", "", {"files": len(wanted)})
 
 
-def _named(names: list[str]) -> dict[str, Any]:
+def named(names: list[str]) -> dict[str, Any]:
+    """How many files, and the first of their names."""
     return {"count": len(names), "names": sorted(in_one_line(name, 120) for name in names)[:_MOST_NAMES]}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -84,8 +84,3 @@ def _add(copies: Copies, folder: Path, above: str, wanted: tuple[str, ...], cove
     copies.members.update({f"{place}/{file}": data for file, data in files.items()})
     copies.taken[folder] = place, taken
     return place
-
-
-def covered_members(members: Mapping[str, str], cover: Cover) -> dict[str, bytes]:
-    """Texts that were made for the pack, private words covered."""
-    return {name: cover.covered(text.encode("utf-8", "replace"))[0] for name, text in members.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,32 +13,39 @@ from twinlens.stats.summary.group import Summary
 FIGURES = "figures.json"
 """The summary of a run, in its folder of a pack; not summary.json, which reading renews."""
 _SAME = 1e-6  # the last digits of a float are the processor's
-_WORDS = ("ranked", "rows", "lens", "state", "model", "executor")
+_ABSENT = "nothing"
+_PARTS = ("value", "low", "high", "label")
+_OF_PROGRAM = ("twinlens", "schema")
 
 
-def figures_of(packed: Mapping[str, Any], summary: Summary) -> Iterator[tuple[str, Any, Any]]:
-    """Each figure that figures.json states: its name, what it says, and what the rows say."""
-    true = to_json(summary)
-    for name in _WORDS:
-        if name in packed:
-            yield name, packed[name], true.get(name)
-    for name, stated in _estimates(packed.get("metrics")).items():
-        given = _estimates(true["metrics"]).get(name, {})
-        for part in ("value", "low", "high"):
-            if stated.get(part) is not None:
-                yield name if part == "value" else f"{name} ({part})", stated[part], given.get(part)
-    verdict = packed.get("verdict")
-    if isinstance(verdict, Mapping):
-        yield "label", verdict.get("label"), true["verdict"]["label"]
+def figures_of(packed: Mapping[str, Any], summary: Summary, *, whole: bool) -> Iterator[tuple[str, Any, Any]]:
+    """Each figure: its name, what figures.json says, and what the rows say. `whole`: every word is compared, as the
+    same version wrote it; else the numbers that it states."""
+    if not packed:
+        yield FIGURES, _ABSENT, "figures of its rows"
+        return
+    stated, given = _parts(packed), _parts(json.loads(json.dumps(to_json(summary))))
+    for place in dict.fromkeys([*stated, *given]) if whole else stated:
+        said, true = stated.get(place, _ABSENT), given.get(place, _ABSENT)
+        if place[0] not in _OF_PROGRAM and (whole or (place[-1] in _PARTS and said is not None)):
+            name = ".".join(place[1:] if place[0] == "metrics" else place).removesuffix(".value")
+            if _is_number(said) or _is_number(true) or not is_same(said, true):
+                yield name, said, true
 
 
 def is_same(stated: Any, given: Any) -> bool:
     """Whether two figures are the same but for rounding."""
-    if isinstance(stated, int | float) and isinstance(given, int | float):
+    if _is_number(stated) and _is_number(given):
         return math.isclose(stated, given, rel_tol=_SAME, abs_tol=1e-12)
     return bool(stated == given)
 
 
-def _estimates(metrics: Any) -> dict[str, Mapping[str, Any]]:
-    found = metrics if isinstance(metrics, Mapping) else {}
-    return {name: each for name, each in found.items() if isinstance(each, Mapping)}
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _parts(data: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Every value of nested tables and lists, by where it stands; an empty one stands for itself."""
+    items = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
+    found = {spot: each for key, value in items for spot, each in _parts(value, (*place, str(key))).items()}
+    return found or {place: data}

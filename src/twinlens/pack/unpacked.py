@@ -1,10 +1,10 @@
-"""Run folders of a pack in a folder of their own, for as long as their figures are computed again."""
+"""Run folders of a pack in a folder of their own, for as long as figures and texts are made of them."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from twinlens.errors import BadInput
@@ -18,14 +18,19 @@ _ROOT = "runs/"
 _MOST_BYTES = 4 * 1024**3
 
 
+def is_of_runs(name: str) -> bool:
+    """Whether a file of a pack is a record or rows of a run or study."""
+    file = name.rpartition("/")[2].removesuffix(MARKS)
+    return name.startswith(_ROOT) and file in (*OF_RUN, *OF_STUDY, FIGURES)
+
+
 @contextlib.contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
     """A folder with the records and rows of a pack, and nothing else of it; gone afterwards. Raises BadInput."""
     with tempfile.TemporaryDirectory(prefix="twinlens-pack-") as place, Archive(path) as archive:
         left = _MOST_BYTES
         for name in archive.names:
-            file = name.rpartition("/")[2]
-            if not name.startswith(_ROOT) or file.removesuffix(MARKS) not in (*OF_RUN, *OF_STUDY, FIGURES):
+            if not is_of_runs(name):
                 continue
             to = Path(place) / name  # every name of an archive is relative and leads nowhere else
             to.parent.mkdir(parents=True, exist_ok=True)
@@ -40,4 +45,15 @@ def unpacked(path: Path) -> Iterator[Path]:
                         out.write(piece)
             except (Damaged, OSError) as error:
                 raise BadInput(f"{name} of {path} cannot be unpacked: {error}", code=UNREADABLE) from None
+        yield Path(place)
+
+
+@contextlib.contextmanager
+def laid_out(members: Mapping[str, bytes]) -> Iterator[Path]:
+    """A folder with these files; gone afterwards. Raises OSError."""
+    with tempfile.TemporaryDirectory(prefix="twinlens-pack-") as place:
+        for name, data in members.items():
+            to = Path(place) / name
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_bytes(data)
         yield Path(place)

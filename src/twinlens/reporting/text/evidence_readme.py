@@ -48,7 +48,7 @@ What was covered or left out
 def readme(about: Mapping[str, Any], *, is_signed: bool, has_comparison: bool) -> str:
     """The text. `about`: what evidence.json holds."""
     comparison = "  comparison.*     whether the points may be compared, and how far apart they are\n"
-    covered = about["covered_words"]
+    covered = about.get("covered_words")
     words = f"{covered} words are" if covered != 1 else "1 word is"
     said = (
         f"{words} covered with asterisks: names of home folders, keys, passwords." if covered else "No word is covered."

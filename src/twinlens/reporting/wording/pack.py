@@ -79,6 +79,13 @@ def _texts_differ(finding: Finding) -> str:
     return f"{count} not those that the rows give: {names}."
 
 
+def _drawings_differ(finding: Finding) -> str:
+    _, names = _names(finding)
+    return (
+        f"The words of {names} are those of the rows; its drawings differ, as another renderer's do: draw them again."
+    )
+
+
 def _texts_unchecked(finding: Finding) -> str:
     made_by = clean(str(number(finding, "made_by")), 40)
     return f"Tables and report were made by twinlens {made_by} and are not compared with the rows; the figures are."
@@ -113,6 +120,7 @@ SENTENCES: dict[str, Any] = {
     "pack-figures-follow": _figures_follow,
     "pack-figures-differ": _figures_differ,
     "pack-texts-differ": _texts_differ,
+    "pack-drawings-differ": _drawings_differ,
     "pack-texts-unchecked": _texts_unchecked,
     "pack-unreadable": _unreadable,
     "pack-implausible": _implausible,
