@@ -140,3 +140,17 @@ def test_a_link_is_lent_to_a_run_of_as_many_ranks_where_a_fit_of_it_holds() -> N
     assert link(of_two, fits=[fit | {"refused": "no line fits"}]) is None
     assert link(of_two, fits="torn") is None
     assert LINK not in probe_ceilings(of_two, probe_of(), "probe.json")
+
+
+@pytest.mark.parametrize(
+    ("facts", "rate"),
+    [({}, 5e9), ({"accelerator.uuid": ["GPU-a"]}, 5e9), ({"accelerator.uuid": list("abcdefgh")}, 40e9),
+     ({"training.world_size": 2}, 10e9), ({"training.world_size": 2, "accelerator.uuid": ["GPU-a", "GPU-b"]}, 10e9)],
+    ids=["one thread", "one board", "eight boards", "two ranks of one thread", "two ranks on boards"],
+)  # fmt: skip
+def test_a_probe_of_one_board_is_lent_as_often_as_the_run_has_boards(facts: dict[str, Any], rate: float) -> None:
+    run = read_run(SERVED)
+    assert run.facts is not None
+    known = ExecutorRecord(dict(run.facts.executor.facts) | {name: observed(v, "by hand") for name, v in facts.items()})
+    lent = probe_ceilings(replace(run, facts=replace(run.facts, executor=known)), probe_of(), "probe.json")
+    assert lent["read_bytes_per_s"].value == rate

@@ -56,6 +56,15 @@ def test_a_decode_step_is_the_gap_between_tokens_with_the_work_of_all_that_decod
     assert place_of(decode, CEILINGS) is not None
 
 
+def test_the_batch_of_one_of_several_replicas_is_not_that_of_all_requests() -> None:
+    rows = [row(0, (100, 120, 140), input_tokens=30)] * 4
+    for count, known in ((1, True), (2, False)):
+        facts = Facts(ExecutorRecord({"serving.replicas": observed(count, "the balancer")}))
+        _, decode = phases(rows, facts=facts)
+        assert (decode.flop is not None) == known
+    assert "which of 2 replicas had them" in decode.reason
+
+
 def test_a_head_that_a_quantised_folder_keeps_wider_is_read_at_its_own_width() -> None:
     rows = [row(0, (100, 120, 140, 160, 180), input_tokens=30)] * 3
     regime = precision("int4-weight-gptq")

@@ -10,6 +10,7 @@ from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import absurd
 from twinlens.record.run import Run
+from twinlens.stats.estimator.scaled import scaled
 
 LINK = "all_reduce_bus_bytes_per_s"
 """The bus bandwidth of large all-reduces, of a probe with collectives."""
@@ -38,16 +39,27 @@ def probe_ceilings(run: Run, probe: Any, where: str) -> dict[str, Estimate]:
         raise BadInput(
             f"{where} has no ceilings ({probe.get('why_no_ceilings')}); probe that machine again", code=_CODE
         )
-    wanted = run.spec.executor.threads
+    boards, ranks = _boards_and_ranks(run)
+    wanted = run.spec.executor.threads * ranks  # ranks on one processor have so many each
     chosen = wanted if wanted in threads else max(threads)
     format = run.spec.precision.compute
     found = {}
     for name, kind, of in (("read_bytes_per_s", "read", ""), ("matrix_flop_per_s", "matrix", format)):
         match = next((each for k, f, count, each in rows if (k, f, count) == (kind, of, chosen)), None)
         if match is not None:
-            found[name] = replace(match, method=f"{match.method}; {said}")
+            whole = match if boards == 1 else scaled(match, boards, match.unit, f"{boards} boards, each as the one")
+            found[name] = replace(whole, method=f"{whole.method}; {said}", origin=match.origin)
     link = _link(run, probe.get("collectives"))
     return found if link is None else found | {LINK: replace(link, method=f"{link.method}; {said}")}
+
+
+def _boards_and_ranks(run: Run) -> tuple[int, int]:
+    """GPUs that a run is charged with, 1 on a processor, and the processes that share this machine's processors."""
+    record = run.facts.executor if run.facts else None
+    uuids, ranks = (record.value(name) if record else None for name in ("accelerator.uuid", "training.world_size"))
+    if isinstance(uuids, list | tuple) and uuids:
+        return len(uuids), 1
+    return 1, ranks if isinstance(ranks, int) and ranks > 0 else 1
 
 
 def _link(run: Run, collectives: Any) -> Estimate | None:

@@ -25,6 +25,7 @@ _NO_MODEL = "the model behind the server is not known here, so neither is the wo
 _NO_FORMAT = "the server does not say its formats, so the bytes of one of its steps are not known"
 _SPECULATES = "a server that speculates makes several tokens in a step, so gaps between tokens are not steps"
 _SEVERAL = "how the server splits the model over its {} devices is not known"
+_REPLICAS = "requests do not say which of {} replicas had them, so the batch of a step of one is not known"
 _NO_STEP = "no answer has a second token"
 _NO_PREFILL = "the server does not say how long prefill takes"
 _HITS_UNKNOWN = "the server does not say how much of each prompt its prefix cache held"
@@ -75,6 +76,9 @@ def _why_not(
         return _NO_FORMAT
     if known(metrics, "draft_acceptance") is not None:
         return _SPECULATES
+    replicas = facts.executor.value("serving.replicas") if facts else None
+    if isinstance(replicas, int) and replicas > 1:
+        return _REPLICAS.format(replicas)
     boards = facts.executor.value("accelerator.uuid") if facts else None
     return _SEVERAL.format(len(boards)) if isinstance(boards, list | tuple) and len(boards) > 1 else None
 
