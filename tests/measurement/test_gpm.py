@@ -92,8 +92,8 @@ def test_the_sampler_puts_them_into_the_row_of_the_board(monkeypatch: pytest.Mon
         clock.advance_ns(S)
         sampler.pause()
     of_board = [row for row in rows if row["source"].startswith("gpu:")]
-    read = [(row["time_ns"], row["dram_active"]) for row in of_board if row["time_ns"]]
-    assert read == [(S, pytest.approx(0.9)), (S, None), (2 * S, pytest.approx(0.9))], "a turn begins without a share"
-    assert {row["dram_active"] for row in of_board if not row["time_ns"]} == {None}
+    read = [(row["time_ns"], row["dram_active"]) for row in of_board if row["dram_active"] is not None]
+    assert read == [(S, pytest.approx(0.9)), (2 * S, pytest.approx(0.9))], "whenever the sampler's own thread looks"
+    assert (S, None) in [(row["time_ns"], row["dram_active"]) for row in of_board], "a turn begins without a share"
     assert all(row["dram_active"] is None for row in rows if row["source"] == "host")
     assert not library.live
