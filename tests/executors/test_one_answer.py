@@ -19,6 +19,7 @@ from twinlens.executors.refuse import refuse_unsupported
 from twinlens.measurement.attach import attach
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
+from twinlens.reporting.screen.figures import figures_of
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.build import planned_load
 from twinlens.stats.run_summary import summarise
@@ -225,6 +226,30 @@ def test_input_tokens_per_s_counts_the_tokens_of_answered_requests(tmp_path: Pat
     metrics = summarise(run).metrics
     assert metrics["input_tokens_per_s"].value == pytest.approx(14 * metrics["requests_per_s"].value)
     assert 0.3 < metrics["failed_share"].value < 0.7
+
+
+@pytest.mark.parametrize(
+    ("task", "what"),
+    [(EMBED, "embeddings"), (RERANK, "scores of documents"), (CLASSIFY, "classes of images")],
+)
+def test_the_first_screen_says_that_answers_in_one_piece_are_compared_with_nothing(
+    task: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    with serving(OneAnswer()) as server:
+        run = measured(tmp_path, asked_of(server, task))
+    absent = dict(figures_of(run, summarise(run)).absent)
+    assert absent["top-1 agreement"] == f"{what} over HTTP are checked in form and compared with no reference"
+
+
+@pytest.mark.parametrize(("counted", "shown"), [(-1, "-1"), (2**30, "1073741824"), (True, "true"), ("12", '"12"')])
+def test_a_count_of_input_tokens_that_cannot_be_fails_the_request(counted: Any, shown: str) -> None:
+    def twisted(said: Any, number: int) -> Any:
+        return said if number == 0 else {**said, "usage": {"prompt_tokens": counted}}
+
+    with serving(OneAnswer(twisted)) as server:
+        _, rows = played(server, asked_of(server, EMBED))
+    assert {row.outcome for row in rows} == {"failed"}
+    assert {row.error for row in rows} == {f"the server counts what cannot be: prompt_tokens {shown}"}
 
 
 @pytest.mark.parametrize(

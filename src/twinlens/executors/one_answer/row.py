@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -60,12 +61,26 @@ def _outcome(scheduled: ScheduledRequest, ended: Ended, fault: Fault) -> tuple[R
     if ended.answer.said is None:
         kind = ended.headers.get("content-type", "none")
         return "failed", f"the answer has the content type {kind[:60]}, not application/json"
-    counted = _counted(ended.answer.said) or 0
-    wrong = fault(ended.answer.said) or prompt_fault(counted, scheduled.input_tokens)
+    said = ended.answer.said
+    wrong = fault(said) or _impossible(said) or prompt_fault(_counted(said) or 0, scheduled.input_tokens)
     return ("ok", None) if wrong is None else ("failed", wrong)
 
 
 def _counted(said: dict[str, Any] | None) -> int | None:
+    return next((count for count in _counts(said).values() if _can_be(count) and count), None)
+
+
+def _impossible(said: dict[str, Any]) -> str | None:
+    """Counts of `usage` that cannot be; None where there are none."""
+    wrong = [f"{name} {json.dumps(count)[:40]}" for name, count in _counts(said).items() if not _can_be(count)]
+    return f"the server counts what cannot be: {', '.join(wrong)}" if wrong else None
+
+
+def _counts(said: dict[str, Any] | None) -> dict[str, Any]:
     usage = (said or {}).get("usage")
-    counts = [usage.get(name) for name in _COUNTS] if isinstance(usage, dict) else []
-    return next((n for n in counts if isinstance(n, int) and not isinstance(n, bool) and 0 < n <= _MOST_TOKENS), None)
+    known = usage if isinstance(usage, dict) else {}
+    return {name: known[name] for name in _COUNTS if known.get(name) is not None}
+
+
+def _can_be(count: Any) -> bool:
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= _MOST_TOKENS

@@ -17,6 +17,7 @@ from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.serving_column import ITEM_RATES
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.fidelity import AGREEMENTS
 from twinlens.stats.summary.group import Summary
 from twinlens.stats.summary.serving import is_served
 
@@ -38,7 +39,8 @@ _EXCHANGES = (
 _OF_LENS = {"training": _TRAINING, "inference": _ENGINE, "collective": _EXCHANGES}
 _SERVED = (
     ("output_tokens_per_s", *ITEM_RATES, "requests_per_s"), ("goodput_per_s", "requests_per_s"), ("slo_attainment",),
-    ("failed_share",), ("input_tokens_per_s",), ("peak_bytes",), ("energy_per_output_token_j", "energy_per_request_j"),
+    ("failed_share",), ("input_tokens_per_s",), AGREEMENTS, ("peak_bytes",),
+    ("energy_per_output_token_j", "energy_per_request_j"),
 )  # fmt: skip
 _WAITS = {
     "TTFT": "ttft_s",
