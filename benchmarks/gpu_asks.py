@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import gpu_several
+from benchmarks import gpu_more, gpu_several
 from benchmarks.gpu_runs import (
     DEVICE,
     TRAINING,
@@ -279,6 +279,10 @@ ASKS: dict[str, Callable[[Path], Answer | Iterator[Answer]]] = {
     "deepspeed": gpu_several.deepspeed,
     "watched": gpu_several.watched,
     "replicas": gpu_several.replicas,
+    "adapters": gpu_more.adapters,
+    "saves": gpu_more.saves,
+    "vllm": gpu_more.vllm,
+    "tensorrt": gpu_more.tensorrt,
 }
 
 

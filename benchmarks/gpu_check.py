@@ -7,8 +7,9 @@ sustained ceilings with clocks, the allocator's peak, prefetching data, device n
 own counters of tensor pipes and DRAM (GPM), out of memory.
 
 `--tier one` (the default) asks one board, in at most 25 minutes on one H100 (`--budget-s`); `--tier several` asks what
-takes two boards or more: exchanges, parallel training, DeepSpeed, a watched loop, replicas. Each check has a process
-group and a budget of its own; what it answered before its time was over is kept, judged and printed as it comes. A
+takes two boards or more: exchanges, parallel training, DeepSpeed, a watched loop, replicas; `--tier more` asks one
+board what takes other installations: adapters, saves, vLLM, TensorRT. Each check has a process group and a budget of
+its own; what it answered before its time was over is kept, judged and printed as it comes. A
 folder is written after each: `result.json`, `summary.md`, each check's raw answer and its log. Each line says what was
 expected, what was seen, and whether they fit.
 
@@ -38,7 +39,8 @@ from benchmarks.own_group import INTERRUPTED, last_answer
 NEVER_SEEN = (
     "Never seen on a device: device events of the profiler, tf32 by arithmetic, captured graphs, fp8, sustained "
     "ceilings, the allocator's peak, batches drawn ahead, devices above cuda:0, energy counters, "
-    "NVML's GPM, out of memory, servers on a GPU, NCCL, parallel training, DeepSpeed, replicas."
+    "NVML's GPM, out of memory, servers on a GPU, NCCL, parallel training, DeepSpeed, replicas, adapters, saves, "
+    "vLLM, TensorRT."
 )
 ANSWERS = Path(__file__).parent / "gpu_check_answers.json"
 # Seconds each may take, the most telling first: when the time is over, the rest is "not seen".
@@ -69,6 +71,13 @@ TIERS: dict[str, dict[str, float]] = {
         "deepspeed": 180,
         "watched": 90,
         "replicas": 150,
+    },
+    "more": {
+        "machine": 25,
+        "adapters": 240,
+        "saves": 150,
+        "vllm": 420,
+        "tensorrt": 240,
     },
 }
 BUDGET_S = {name: budget_s for tier in TIERS.values() for name, budget_s in tier.items()}
@@ -183,7 +192,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_check", description=NEVER_SEEN)
     parser.add_argument("--out", type=Path, default=Path("results"), help="where the result folder is made")
-    parser.add_argument("--tier", choices=TIERS, default="one", help="checks of one board, or of several")
+    parser.add_argument("--tier", choices=TIERS, default="one", help="checks of one board, of several, or more of one")
     parser.add_argument("--only", default="", help=f"of {', '.join(BUDGET_S)}")
     parser.add_argument("--budget-s", type=float, default=TOTAL_S, help="seconds in all")
     parser.add_argument("--dry-run", action="store_true", help="judge recorded answers, on any machine")

@@ -249,6 +249,32 @@ def parallel(a: Answer) -> Iterator[Line]:
             yield within(f"{what}: MFU", mfu, 0.01, 1.0)
 
 
+def more(a: Answer) -> Iterator[Line]:
+    """Runs that finish on one board; one that is refused, as for what is not installed, was not seen."""
+    for one in a["runs"]:
+        refused = one["state"].startswith("refused")
+        yield line(f"{one['what']}: the run finished", one["state"], None if refused else one["state"] == "finished")
+        for check in one["checks"]:
+            if check["class"] in ("compute", "weights") and check["verdict"] != "unknown":
+                declared, seen = check["declared"], f"{check['observed']}: {check['evidence']}"
+                yield line(f"{one['what']}: {check['class']} is {declared}", seen, check["verdict"] == "agrees")
+        used = one["facts"].get("accelerator.uuid")
+        yield line(f"{one['what']}: it is charged with 1 board", used, None if used is None else len(set(used)) == 1)
+
+
+def adapters(a: Answer) -> Iterator[Line]:
+    yield from more(a)
+    peaks = {one["what"]: one["metrics"].get("peak_bytes") for one in a["runs"]}
+    yield within("peak memory of QLoRA over LoRA's", _over(peaks.get("qlora"), peaks.get("lora")), 0.2, 1.0)
+
+
+def saves(a: Answer) -> Iterator[Line]:
+    yield from more(a)
+    blocked = {one["what"]: one["metrics"].get("save_blocked_s") for one in a["runs"]}
+    yield within("time that an async save blocks over a sync one's", _over(blocked.get("async"), blocked.get("sync")),
+                 0.0, 1.0)  # fmt: skip
+
+
 def watched(a: Answer) -> Iterator[Line]:
     yield from _on(a, 2)
 
@@ -292,4 +318,8 @@ JUDGES: dict[str, Callable[[Answer], Iterator[Line]]] = {
     "parallel": parallel,
     "deepspeed": parallel,
     "watched": watched,
+    "adapters": adapters,
+    "saves": saves,
+    "vllm": more,
+    "tensorrt": more,
 }

@@ -45,7 +45,7 @@ def collectives(folder: Path) -> Iterator[Answer]:
     for size in (2**20, 2**30):
         workload = {"kind": "collective", "exchange": "all-reduce", "size_bytes": size}
         options = {"ranks": boards()}
-        runs.append(_measured(folder / str(size), "torch-collectives", options, workload, 10.0, str(size)))
+        runs.append(measured(folder / str(size), "torch-collectives", options, workload, 10.0, str(size)))
         yield {"boards_here": boards(), "link": _link(), "runs": runs}
 
 
@@ -54,7 +54,7 @@ def parallel(folder: Path) -> Iterator[Answer]:
     runs: list[Answer] = []
     for how in ("ddp", "fsdp2"):
         options = {"parallel": how, "ranks": boards()}
-        runs.append(_measured(folder / how, "torch-parallel", options, _training(), 30.0, how, {"ceilings": True}))
+        runs.append(measured(folder / how, "torch-parallel", options, _training(), 30.0, how, {"ceilings": True}))
         yield {"boards_here": boards(), "runs": runs}
 
 
@@ -65,7 +65,7 @@ def deepspeed(folder: Path) -> Iterator[Answer]:
         return
     options = {"stage": 3, "ranks": boards(), "python": str(HOSTS)}
     yield {"boards_here": boards(),
-           "runs": [_measured(folder, "torch-deepspeed", options, _training(), 30.0, "ZeRO 3")]}  # fmt: skip
+           "runs": [measured(folder, "torch-deepspeed", options, _training(), 30.0, "ZeRO 3")]}  # fmt: skip
 
 
 def watched(folder: Path) -> Answer:
@@ -115,10 +115,10 @@ def _link() -> str:
 
 def _served(folder: Path, options: dict[str, Any], duration_s: float) -> Answer:
     point = {"concurrency": 8, "precision": "bf16"}
-    return _measured(folder, "transformers-serve", options, _CHAT, duration_s, "served", point=point)
+    return measured(folder, "transformers-serve", options, _CHAT, duration_s, "served", point=point)
 
 
-def _measured(
+def measured(
     folder: Path,
     kind: str,
     options: dict[str, Any],
