@@ -38,3 +38,21 @@ def test_a_save_that_is_named_is_no_part_of_a_steps_work_and_gives_goodput(tmp_p
 def test_a_loop_that_names_no_save_has_no_goodput(tmp_path: Path) -> None:
     (run,) = tl.read(loop(tmp_path, saves=False))
     assert "training_goodput" not in summarise(run).metrics
+
+
+def test_a_save_of_the_trainer_of_transformers_is_one_too(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate", reason="transformers' Trainer needs it; it comes with the serve extra")
+    from test_watch_hosts import arguments, sentences, small_model
+    from transformers import Trainer
+
+    saves = {"save_strategy": "steps", "save_steps": 2, "logging_steps": 1, "gradient_accumulation_steps": 1}
+    callback = tl.trainer_callback(out=tmp_path / "runs", profile=False)
+    Trainer(
+        model=small_model(), args=arguments(tmp_path, **saves), train_dataset=sentences(48), callbacks=[callback]
+    ).train()
+    (run,) = tl.read(tmp_path / "runs")
+    saved = run.steps.phases_ns["checkpoint"]
+    assert [bool(each > 0) for each in saved] == [False, False, True, False, True, False], "before the step after it"
+    assert summarise(run).metrics["lost_checkpoint_share"].value == pytest.approx(
+        np.nansum(saved) / run.steps.end_ns[-1]
+    )

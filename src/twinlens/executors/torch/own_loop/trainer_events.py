@@ -58,7 +58,11 @@ class TrainerEvents(TrainerCallback):  # type: ignore[misc]
             self._mark()
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        self._mark()
+        """A save has ended: it began where the step, its log or its evaluation did."""
+        if self.loop is not None:
+            loop, since = self.loop, self.since
+            loop.guard(lambda: loop.log.spent("checkpoint", since, loop.log.moments.now()))()
+            self._mark()
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
         if self.loop is not None:
