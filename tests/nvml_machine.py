@@ -19,6 +19,8 @@ class Board:
     pids: Sequence[int] | None = ()
     mig: int = 0
     energy_mj: int | None = 5000
+    memory_mhz: int | None = None
+    bus_bits: int | None = None
     board: Board | None = None
     slices: list[Board] = field(default_factory=list)
 
@@ -85,6 +87,14 @@ class Machine:
     def nvmlDeviceGetDefaultApplicationsClock(self, one: Board, kind: int) -> int:
         _whole(one)
         return 1980 if kind == pynvml.NVML_CLOCK_SM else 2619
+
+    def nvmlDeviceGetMaxClockInfo(self, one: Board, kind: int) -> int:
+        _whole(one)
+        return _or_refused(one.memory_mhz if kind == pynvml.NVML_CLOCK_MEM else None)
+
+    def nvmlDeviceGetMemoryBusWidth(self, one: Board) -> int:
+        _whole(one)
+        return _or_refused(one.bus_bits)
 
     def nvmlDeviceGetComputeRunningProcesses(self, one: Board) -> list[Any]:
         pids = _or_refused(one.pids)

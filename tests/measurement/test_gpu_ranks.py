@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from twinlens.executors.torch.evidence.device_facts import properties_facts
 from twinlens.executors.torch.parallel.over_ranks import facts_over, memory_over
 from twinlens.measurement.facts.completed import completed
 from twinlens.measurement.machine.energy import open_meters
+from twinlens.measurement.machine.nvidia_facts import gpu_facts
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
@@ -83,6 +85,30 @@ def test_boards_that_differ_are_told_by_product_and_have_no_datasheet(machine: A
     product = mixed.executor.value("accelerator.product")
     assert product == {"NVIDIA H100 80GB HBM3": 1, "NVIDIA A100-SXM4-80GB": 1}
     assert "datasheet_flop_per_s" not in mixed.ceilings
+
+
+@pytest.mark.parametrize(("times", "kept"), [(1.0, True), (1.25, True), (8.0, False)])
+def test_a_board_without_a_datasheet_reads_no_faster_than_its_memory_is_clocked(
+    times: float, kept: bool, machine: Any
+) -> None:
+    """An RTX 4090's 10,501 MHz on 384 bits are 1,008 GB/s, as its datasheet says; that of a laptop has none here."""
+    laptop = "NVIDIA GeForce RTX 4090 Laptop GPU"
+    machine(*[Board(f"GPU-{uuid}", name=laptop, memory_mhz=9001, bus_bits=256) for uuid in EIGHT[:2]])
+    rate = Estimate(times * 576e9, "byte/s", "read", "measured", n=9)
+    ranks = [replace(of_rank(number, name=laptop), ceilings={"read_bytes_per_s": rate}) for number in range(2)]
+    found = completed(facts_over(ranks, split=1), spec(), None)
+    assert found.executor.value("accelerator.memory_bytes_per_s_spec") == pytest.approx(576.064e9)
+    read = found.ceilings["read_bytes_per_s"]
+    assert (read.value is not None) == kept
+    assert kept or "of its memory's clock and bus: not a rate of this device" in str(read.reason)
+    assert "datasheet_bytes_per_s" not in found.ceilings, "a bound, and no datasheet"
+
+
+def test_the_memory_clock_of_a_known_board_gives_its_datasheets_bandwidth(machine: Any) -> None:
+    for mhz, bits, stated in ((10501, 384, 1008e9), (2619, 5120, 3.35e12), (1593, 5120, 2.039e12), (5001, 256, 320e9)):
+        machine(Board("GPU-0", memory_mhz=mhz, bus_bits=bits))
+        said = gpu_facts(open_gpus(["GPU-0"])[0], None)["accelerator.memory_bytes_per_s_spec"].value
+        assert said == pytest.approx(stated, rel=0.001), "RTX 4090, H100 SXM, A100 80 GB, T4"
 
 
 def sampled(machine: Machine, names: list[str]) -> pa.Table:

@@ -9,7 +9,13 @@ from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.registry import capabilities, executor, place_of
 from twinlens.measurement.facts.predicted_bubble import predicted_bubble
 from twinlens.measurement.facts.predicted_memory import predicted_memory
-from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of, within_datasheet
+from twinlens.measurement.facts.predicted_work import (
+    clocked,
+    coverage_of,
+    datasheet_of,
+    theory_of,
+    within_datasheet,
+)
 from twinlens.measurement.facts.provenance import provenance
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
@@ -60,6 +66,7 @@ def completed(facts: Facts, spec: RunSpec, running: Running | None, pids: Sequen
     sheet = datasheet_of(record.value("accelerator.product"), spec.precision, boards)
     modelled = theory_of(spec, record.value("precision.head"), _as_found(spec, record))
     work = modelled | predicted_bubble(spec) | facts.work
-    ceilings = within_datasheet(facts.ceilings, sheet) | sheet
+    most = sheet or clocked(record.value("accelerator.memory_bytes_per_s_spec"), boards)
+    ceilings = within_datasheet(facts.ceilings, most) | sheet
     memory = facts.memory | predicted_memory(spec)
     return replace(facts, executor=record, work=work | coverage_of(work), ceilings=ceilings, memory=memory)

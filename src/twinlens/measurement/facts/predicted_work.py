@@ -103,6 +103,15 @@ def datasheet_of(product: Any, regime: Precision, boards: int = 1) -> Estimates:
     return quoted | ({"datasheet_flop_per_s": _quoted(boards * rate, FLOP_PER_S, source)} if rate else {})
 
 
+def clocked(bytes_per_s: Any, boards: int = 1) -> Estimates:
+    """The most that the memory of so many boards without a datasheet gives, by the driver's clock and bus width: a
+    bound for what is measured, and nothing that a share is made with. Empty where the driver does not say it."""
+    if not isinstance(bytes_per_s, int | float):
+        return {}
+    method = "its highest memory clock × bus width, by the driver"
+    return {"datasheet_bytes_per_s": Estimate(float(boards * bytes_per_s), BYTES_PER_S, method, "derived")}
+
+
 def coverage_of(work: Estimates) -> Estimates:
     """Counted FLOP of one real pass over FLOP by theory, at most 1: below it the counter missed products.
 
@@ -124,8 +133,9 @@ def within_datasheet(ceilings: Estimates, sheet: Estimates) -> Estimates:
     for name, of in _QUOTED_BY.items():
         rate, most = ceilings.get(name), sheet.get(of)
         if rate and most and rate.value and most.value and rate.value > _MOST_OVER_DATASHEET * most.value:
+            whose = "the datasheet" if most.origin == "quoted" else "its memory's clock and bus"
             reason = (
-                f"measured {show(rate.value, rate.unit)}, above the {show(most.value, most.unit)} of the datasheet: "
+                f"measured {show(rate.value, rate.unit)}, above the {show(most.value, most.unit)} of {whose}: "
                 "not a rate of this device"
             )
             possible[name] = Estimate.absent(rate.unit, reason, rate.method)

@@ -10,6 +10,8 @@ from twinlens.system.nvml import Gpu
 
 _ARCHITECTURES = {5: "Volta", 6: "Turing", 7: "Ampere", 8: "Ada", 9: "Hopper", 10: "Blackwell"}  # nvml.h
 
+_CLOCKED = "2 × nvmlDeviceGetMaxClockInfo × nvmlDeviceGetMemoryBusWidth"
+
 
 def gpu_facts(gpus: Sequence[Gpu], reason: str | None) -> dict[str, Fact]:
     """Accelerator, link, power and driver facts of the first GPU, and how many there are like it.
@@ -52,6 +54,7 @@ def _device(gpu: Gpu) -> dict[str, Fact]:
             "nvmlDeviceGetCudaComputeCapability",
         ),
         "accelerator.memory_bytes": _fact(None if memory is None else int(memory.total), "nvmlDeviceGetMemoryInfo"),
+        "accelerator.memory_bytes_per_s_spec": _fact(_clocked(gpu), _CLOCKED),
         "accelerator.memory_type": unknown("NVML does not name the memory type"),
         "accelerator.ecc": _fact(None if ecc is None else bool(ecc[0]), "nvmlDeviceGetEccMode"),
         "accelerator.partition": observed("MIG slice", "nvmlDeviceGetHandleByUUID")
@@ -59,6 +62,12 @@ def _device(gpu: Gpu) -> dict[str, Fact]:
         else _fact(_partition(mig), "nvmlDeviceGetMigMode"),
         "accelerator.firmware": _fact(gpu.ask("nvmlDeviceGetVbiosVersion"), "nvmlDeviceGetVbiosVersion"),
     }
+
+
+def _clocked(gpu: Gpu) -> float | None:
+    """What the memory gives at its highest clock: two transfers a clock, as NVML counts those of GDDR and HBM."""
+    mhz, bits = gpu.ask("nvmlDeviceGetMaxClockInfo", 2), gpu.ask("nvmlDeviceGetMemoryBusWidth")
+    return 2e6 * mhz * bits / 8 if mhz and bits else None
 
 
 def _partition(mig: Any) -> str | None:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.measurement.facts.predicted_work import datasheet_of, work_of
+from twinlens.measurement.facts.predicted_work import clocked, datasheet_of, work_of
 from twinlens.measurement.facts.provenance import facts_of_model, said_by_tool
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
 from twinlens.measurement.machine.software import software_facts
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import AnyModel
@@ -73,6 +73,13 @@ def whole_facts(
     sheet = datasheet_of(record.value("accelerator.product"), spec.precision, boards if isinstance(boards, int) else 1)
     work = _counted(_of_one(_work(spec, ref, even), split) | said.work, even)
     return replace(said, executor=record, work=work, ceilings=sheet)
+
+
+def most_of_memory(facts: Facts) -> Estimates:
+    """The bound of what is measured on boards without a datasheet; empty where the driver does not say it."""
+    record = facts.executor
+    boards = record.value("accelerator.count")
+    return clocked(record.value("accelerator.memory_bytes_per_s_spec"), boards if isinstance(boards, int) else 1)
 
 
 def _of_one(work: dict[str, Estimate], split: int) -> dict[str, Estimate]:

@@ -21,7 +21,7 @@ from twinlens.executors.own_loop.moment import HostMoments
 from twinlens.executors.own_loop.step_log import StepLog
 from twinlens.measurement.facts.predicted_work import within_datasheet
 from twinlens.measurement.own_loop.data import Data
-from twinlens.measurement.own_loop.facts import machine_facts, model_at_hand, one_rank_of, whole_facts
+from twinlens.measurement.own_loop.facts import machine_facts, model_at_hand, most_of_memory, one_rank_of, whole_facts
 from twinlens.measurement.own_loop.recording import Recording
 from twinlens.measurement.own_loop.spec import StepSize, Watching, own_spec, refuse_wrong
 from twinlens.record.estimate import Estimate
@@ -303,7 +303,7 @@ class OwnLoop:
         facts = whole_facts(spec, said, self._machine, at_hand, even=self._is_even, split=split)
         if ceilings and side is not None and regime != AS_FOUND and size is not None:
             rows = (size.tokens or size.samples) // max(1, size.passes)
-            found = within_datasheet(side.ceilings(spec, regime, rows), facts.ceilings)
+            found = within_datasheet(side.ceilings(spec, regime, rows), facts.ceilings or most_of_memory(facts))
             facts = replace(facts, ceilings=found | facts.ceilings)
         assert self._recording is not None, "an open loop is recorded"
         self._recording.know(spec, replace(facts, findings=one_rank_of(self._ranks, split)))
