@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_material import inference_run, training_run
 from test_report_page import Opened
+
+from report_material import inference_run, training_run
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "comparison"))
 
 from sides import side
-
 from twinlens.comparison.history import Entry, History, history
 from twinlens.comparison.ledger import Prices, ledger
 from twinlens.comparison.lenses import lens_rows

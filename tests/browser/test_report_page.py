@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_material import inference_run, study, training_run
 
+from report_material import inference_run, study, training_run
 from twinlens.record.finding import in_words
 from twinlens.reporting.html.render import write
 from twinlens.reporting.view import view

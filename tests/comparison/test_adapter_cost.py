@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from sides import side
 
+from sides import side
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.record.finding import Finding

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sides import side
 
+from sides import side
 from twinlens.api.answers import answers
 from twinlens.comparison.answering import candidates, setting, settings_for
 from twinlens.comparison.question import Question, path_of, question_of, question_of_spec

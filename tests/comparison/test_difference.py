@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sides import side
 
+from sides import side
 from twinlens.comparison.aspect import RULES, rule_of_path
 from twinlens.comparison.attribution import things
 from twinlens.comparison.difference import differences

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from sides import side
 
+from sides import side
 from twinlens.comparison.effect import effects
 from twinlens.comparison.side import Side
 from twinlens.stats.metrics.definition import METRICS

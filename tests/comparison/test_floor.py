@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sides import side
 
+from sides import side
 from twinlens.comparison.floor import floor_of
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare

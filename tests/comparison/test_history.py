@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.signal import lfilter
-from sides import side
 
+from sides import side
 from twinlens.comparison.history import Entry, History, history
 from twinlens.reporting.history_markdown import history_markdown
 from twinlens.reporting.html.history_page import history_page

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sides import side
 
+from sides import side
 from twinlens.comparison.ledger import OWN_LOAD, Prices, ledger
 from twinlens.comparison.side import Side
 from twinlens.comparison.workload_hash import workload_hash

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t as student
-from sides import side
 
+from sides import side
 from twinlens.comparison.limit import Limit, failures, limit_of
 from twinlens.comparison.match import pairs_of
 from twinlens.comparison.metric_name import one_metric

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from sides import side
-
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.comparison.workload_hash import workload_hash

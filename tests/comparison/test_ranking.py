@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from sides import side
-
 from twinlens.comparison.ranking import rankings
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare

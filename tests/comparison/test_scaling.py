@@ -6,8 +6,8 @@ import tomllib
 from typing import Any
 
 import pytest
-from sides import side
 
+from sides import side
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.record.finding import Finding

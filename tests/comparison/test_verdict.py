@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from sides import side
 
+from sides import side
 from twinlens.comparison.match import pairs_of
 from twinlens.comparison.verdict import Comparison, compare
 from twinlens.record.finding import Finding

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_material import estimate
 
+from report_material import estimate
 from twinlens import units
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 
 import altair as alt
 import pytest
-from report_material import Pair, estimate, image_run, inference_run, training_run
 
+from report_material import Pair, estimate, image_run, inference_run, training_run
 from twinlens import units
 from twinlens.reporting.chart.all import Charts, charts
 from twinlens.reporting.chart.figure import PRECISION_COLOURS, _safe, colour, data, figure

@@ -12,7 +12,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "comparison"))
 
 from sides import side
-
 from twinlens.comparison.ledger import Prices, ledger
 from twinlens.comparison.ranking import rankings
 from twinlens.comparison.side import Side

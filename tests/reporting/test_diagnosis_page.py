@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_material import Pair, inference_run, training_run
 
+from report_material import Pair, inference_run, training_run
 from twinlens.diagnosis.diagnosis import RULES, diagnose_run
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding

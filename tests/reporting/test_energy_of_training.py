@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from report_material import training_run
 
+from report_material import training_run
 from twinlens.record.arrow import RowWriter
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.record.store import read_run

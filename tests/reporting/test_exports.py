@@ -9,10 +9,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from report_material import Pair, training_run
-from served_material import served_run
 from typer.testing import CliRunner
 
+from report_material import Pair, training_run
+from served_material import served_run
 from twinlens.cli.main import app
 from twinlens.reporting.markdown import markdown
 from twinlens.reporting.tidy import COLUMNS, as_csv, tidy_rows

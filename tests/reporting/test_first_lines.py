@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_material import Pair, inference_run
 
+from report_material import Pair, inference_run
 from twinlens.record.finding import Finding
 from twinlens.reporting.text.first_lines import finding_lines, first_lines
 from twinlens.reporting.text.table import plain

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_material import Pair, image_run, inference_run, training_run
 from rich.cells import cell_len
-from served_material import served_run
 
 from material import inference, spec_of, training
+from report_material import Pair, image_run, inference_run, training_run
+from served_material import served_run
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.store import find_runs

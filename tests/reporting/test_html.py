@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from report_material import Pair, image_run, inference_run, study, training_run
 
+from report_material import Pair, image_run, inference_run, study, training_run
 from twinlens.api.notebook import register
 from twinlens.errors import BadInput
 from twinlens.measurement.study import Outcome

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from report_material import Pair, estimate
 from served_material import served_run
-
 from twinlens import units
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.chart.latency import bars

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from report_material import Pair, training_run
 from served_material import served_run
-
 from twinlens.record.executor.record import declared
 from twinlens.record.store import read_run
 from twinlens.reporting.chart.all import charts

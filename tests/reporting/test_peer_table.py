@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from served_material import served_run
 from typer.testing import CliRunner
 
 import twinlens as tl
 from material import inference, measured
+from served_material import served_run
 from twinlens.cli.main import app
 from twinlens.errors import BadInput
 from twinlens.pages import find

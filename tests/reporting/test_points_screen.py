@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from report_material import Pair, inference_run, training_run
 from rich.cells import cell_len
-from served_material import served_run
 
+from report_material import Pair, inference_run, training_run
+from served_material import served_run
 from twinlens.record.store import find_runs
 from twinlens.reporting.screen.points import points_screen
 from twinlens.reporting.screen.runs_table import runs_table

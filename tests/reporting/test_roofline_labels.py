@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_material import training_run
 
+from report_material import training_run
 from twinlens.diagnosis.phase_work import phase_work
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.chart.label import Box, label_boxes

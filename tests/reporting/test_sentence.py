@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from report_material import Pair, estimate, inference_run, relabelled, training_run
 from served_material import served_run
-
 from twinlens import units
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.text.sentence import _quality, against, both_counts, comparison, reference_of, sentences

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from report_material import inference_run, training_run
 
+from report_material import inference_run, training_run
 from twinlens.reporting.chart.series import distribution, steady_times, thin, throughput
 
 

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from report_material import Pair, inference_run, relabelled
 from rich.cells import cell_len
-from served_material import CALIBRATION, SLO, capacity_per_s, served_run
 
+from report_material import Pair, inference_run, relabelled
+from served_material import CALIBRATION, SLO, capacity_per_s, served_run
 from twinlens.record.client import Calibration
 from twinlens.record.finding import in_words
 from twinlens.record.search import SearchRecord, SearchResult, Tried, write_search

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_material import inference_run
 
+from report_material import inference_run
 from twinlens.api.table import table
 from twinlens.comparison.side import Side, rates_of
 from twinlens.comparison.switches import SHOWN, SwitchRow, switch_rows

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report_material import Pair, image_run, inference_run, training_run
 from rich.cells import cell_len
 
+from report_material import Pair, image_run, inference_run, training_run
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.text.footnote import in_lines
 from twinlens.reporting.text.table import metric_table, plain, summary_table

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from report_material import Pair, inference_run, relabelled, training_run
 
+from report_material import Pair, inference_run, relabelled, training_run
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.finding import Finding
 from twinlens.reporting.html.stack import _machine_line

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks.coverage.arrivals import compared, holding, medians, pieces, ttft_s
-from served_material import served_run
 
+from served_material import served_run
 from twinlens.comparison.effect import effects
 from twinlens.comparison.side import Side
 from twinlens.reporting.wording.effect import effect_words
