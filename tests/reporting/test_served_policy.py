@@ -7,9 +7,9 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+
 from report_material import Pair
 from served_material import served_run
-
 from twinlens.reporting.html.render import render
 from twinlens.reporting.load_kind import kind_of, policy_of
 from twinlens.reporting.point_name import point_names
@@ -97,3 +97,46 @@ def test_the_page_has_them_too_and_a_line_of_its_own_for_each(pairs: list[Pair])
         assert sentence[1:] in unescape(page)
         assert sentence in screen, "screen and page say the same"
     assert "take continuous 16" in page
+
+
+def two_ways(folder: Path) -> list[Pair]:
+    """One run 0.4 s slower than the other on the same arrivals, with nothing asked of when requests are let out."""
+    made = [served_run(folder, 8.0, point=POLICIES[name], late_s=late_s)
+            for name, late_s in (("static 8", 0.4), ("continuous 16", 0.0001))]  # fmt: skip
+    plain_point = {"precision": "bf16", "rate_per_s": 8.0}
+    return [(run, replace(summary, point=plain_point, identity=run.id)) for run, summary in made]
+
+
+def test_executors_and_switches_that_met_the_same_arrivals_are_chosen_by_their_tail_too(tmp_path: Path) -> None:
+    slow, fast = two_ways(tmp_path)
+    runs = {run.id: run for run, _ in (slow, fast)}
+    ways = {
+        "openvino": [replace(slow[1], executor="onnxruntime-served"), replace(fast[1], executor="openvino-served")],
+        "default": [replace(slow[1], options={"prefix_caching": False}), replace(fast[1], identity="default")],
+    }
+    for name, summaries in ways.items():
+        groups = group(summaries)
+        first, _ = choices(groups, runs)
+        assert first.startswith(f"{name} has the lowest p99 TTFT, ")
+        assert "on the same" in first
+        assert first.endswith(f"by p99 TTFT take {name}.")
+        assert first in " ".join(plain(summary_table(groups, "inference", runs=list(runs.values()))).split())
+        assert choices(groups) == (), "without their rows nobody knows whether they met the same arrivals"
+
+
+def test_a_policy_is_chosen_by_its_executor_and_its_name_where_both_differ(pairs: list[Pair]) -> None:
+    runs = [replace(summary, executor=kind, identity=f"{summary.identity}{kind}", run=f"{summary.run}{kind}")
+            for kind in ("onnxruntime-served", "openvino-served") for _, summary in pairs]  # fmt: skip
+    first, _ = choices(group(runs))
+    assert "openvino, continuous 16" in first
+    assert "onnxruntime, continuous 16" in first
+
+
+def test_the_page_says_which_executor_to_take(tmp_path: Path) -> None:
+    slow, fast = two_ways(tmp_path)
+    made = [
+        (slow[0], replace(slow[1], executor="onnxruntime-served")),
+        (fast[0], replace(fast[1], executor="openvino-served")),
+    ]
+    page = unescape(render(view(made)))
+    assert "by p99 TTFT take openvino." in page

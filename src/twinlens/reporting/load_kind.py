@@ -41,10 +41,14 @@ def policy_of(point: Mapping[str, Any]) -> str:
 def kind_of(group: Group | Summary) -> str:
     """The kind of a line of a chart or a row of a table: the precision, then what tells points apart: the executor
     where there are several, the policy where there is one, and the switches in which points differ."""
-    precision, policy = clean(group.point.get("precision", "?"), 40), policy_of(group.point)
-    if not isinstance(group, Group):
-        return ", ".join(filter(None, (precision, policy)))
-    return ", ".join(filter(None, (precision, _server_words(group.executor), policy, switches_of(group))))
+    precision = clean(group.point.get("precision", "?"), 40)
+    apart = apart_of(group) if isinstance(group, Group) else policy_of(group.point)
+    return ", ".join(filter(None, (precision, apart)))
+
+
+def apart_of(group: Group) -> str:
+    """Executor, policy and switches that tell a served point from others of its precision and load; "" for none."""
+    return ", ".join(filter(None, (_server_words(group.executor), policy_of(group.point), switches_of(group))))
 
 
 def _server_words(executor: str) -> str:

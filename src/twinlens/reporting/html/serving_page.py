@@ -78,6 +78,8 @@ class ServedTable:
     intervals: str
     absent: str
     held: HeldTable | None = None
+    choices: tuple[str, ...] = ()
+    """Which executor or switch to take; of policies they stand in `held`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +167,10 @@ def _table(entries: tuple[Entry, ...], load: LoadKind) -> ServedTable:
     wanted = served_columns(groups)
     shown = measured(wanted, groups)
     rows = tuple(_row(entry, shown) for entry in here)
+    held = _held(here)
+    chosen = () if held else choices(groups, _runs(here))
     return ServedTable(
-        TITLES[load], PLACE_HEADS[load], shown, rows, intervals(groups, shown), absences(wanted, groups), _held(here)
+        TITLES[load], PLACE_HEADS[load], shown, rows, intervals(groups, shown), absences(wanted, groups), held, chosen
     )
 
 

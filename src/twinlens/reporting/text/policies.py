@@ -1,4 +1,5 @@
-"""Ways of holding requests back, side by side: what they cost, and which has the lowest tail, as a sentence."""
+"""Ways of serving side by side (policies, executors, switches): what holding requests back costs, and which way has the
+lowest tail, as a sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.load_kind import LoadKind, load_of, place_of, policy_of
+from twinlens.reporting.load_kind import LoadKind, apart_of, load_of, place_of
 from twinlens.reporting.text.column import Column
 from twinlens.stats.paired.policy_choice import Choice, TailDifference, choose
 from twinlens.stats.summary.group import Group
@@ -39,21 +40,30 @@ def has_policies(groups: Sequence[Group]) -> bool:
 
 
 def choices(groups: Sequence[Group], runs: Mapping[str, Run] | None = None) -> tuple[str, ...]:
-    """One sentence for each load under which several policies stand, and for each tail; `runs` by id."""
+    """One sentence for each load under which several ways of serving stand, and for each tail; `runs` by id.
+
+    Of executors and switches only where all met the same arrivals: nothing else says that they did the same work.
+    """
+    held = has_policies(groups)
     alike: dict[tuple[str, str, LoadKind, float], list[Group]] = {}
     for group in groups:
-        if group.point.get("admission") is not None:
+        if group.point.get("admission") is not None or (not held and apart_of(group)):
             load = load_of(group)
             place = 0.0 if load == "other" else place_of(group)
-            model = f"{group.model} {group.tag}"  # of one machine: a policy is never chosen across two
+            model = f"{group.model} {group.tag}"  # of one machine: a way is never chosen across two
             alike.setdefault((model, display.clean(group.point.get("precision"), 40), load, place), []).append(group)
     several = len(alike) > 1
-    return tuple(
-        _sentence(choose(members, metric, runs), f"{precision} {_AT[load].format(place)}" if several else "")
+    chosen = [
+        (choose(members, metric, runs), f"{precision} {_AT[load].format(place)}" if several else "")
         for (_, precision, load, place), members in alike.items()
         if len(members) > 1
         for metric in _TAILS
-    )
+    ]
+    return tuple(_sentence(choice, where) for choice, where in chosen if held or _is_of_arrivals(choice))
+
+
+def _is_of_arrivals(choice: Choice) -> bool:
+    return bool(choice.differences) and all(each.arrivals for each in choice.differences)
 
 
 def _sentence(choice: Choice, where: str) -> str:
@@ -61,7 +71,7 @@ def _sentence(choice: Choice, where: str) -> str:
     if choice.best is None:
         return f"No policy can be chosen by {tail}{place}: fewer than two are valid and have one."
     best = choice.best
-    first = f"{policy_of(best.point)} has the lowest {tail}{place}, {_with_bounds(best, choice.metric)}"
+    first = f"{apart_of(best)} has the lowest {tail}{place}, {_with_bounds(best, choice.metric)}"
     apart = [_difference(difference) for difference in choice.differences if difference.is_told_apart]
     alike = [_difference(difference) for difference in choice.differences if not difference.is_told_apart]
     words = [first]
@@ -70,7 +80,7 @@ def _sentence(choice: Choice, where: str) -> str:
     if alike:
         words.append(f"not told apart from {' and '.join(alike)}")
     if choice.left_out:
-        words.append(f"not compared: {', '.join(policy_of(difference.point) for difference in choice.left_out)}")
+        words.append(f"not compared: {', '.join(apart_of(difference) for difference in choice.left_out)}")
     if pairs := {(each.arrivals, each.stretches) for each in choice.differences if each.arrivals}:
         arrivals, stretches = min(pairs)
         words.append(f"each against it on the same {arrivals} arrivals, in the median of {stretches} stretches")
@@ -80,8 +90,8 @@ def _sentence(choice: Choice, where: str) -> str:
 def _verdict(choice: Choice, tail: str) -> str:
     alike = [group.other for group in choice.differences if not group.is_told_apart]
     if not alike:
-        return f"by {tail} take {policy_of(choice.best.point)}" if choice.best else ""
-    names = [policy_of(group.point) for group in (choice.best, *alike) if group is not None]
+        return f"by {tail} take {apart_of(choice.best)}" if choice.best else ""
+    names = [apart_of(group) for group in (choice.best, *alike) if group is not None]
     return f"by {tail} {' and '.join(names)} cannot be told apart"
 
 
@@ -92,7 +102,7 @@ def _with_bounds(group: Group, metric: str) -> str:
 
 
 def _difference(difference: TailDifference) -> str:
-    name = policy_of(difference.other.point)
+    name = apart_of(difference.other)
     if difference.low_s is None or difference.high_s is None:
         return f"{name} (+{show(difference.more_s, 's')}, no interval)"
     return f"{name} (+{show(difference.more_s, 's')}, {show(difference.low_s, 's')} to {show(difference.high_s, 's')})"

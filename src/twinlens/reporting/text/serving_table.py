@@ -94,10 +94,10 @@ def _plain_table(
 
 
 def _held(load: LoadKind, groups: Sequence[Group], notes: Footnotes, runs: Mapping[str, Run]) -> list[RenderableType]:
-    """Requests that each policy kept back, why, and which policy to take; nothing where no policy held anything."""
-    if not has_policies(groups):
-        return []
+    """Requests that each policy kept back and why, where one held any; and which policy, executor or switch to take."""
     chosen = [hanging("→ ", words, "bold") for words in choices(groups, runs)]
+    if not has_policies(groups):
+        return [*chosen, Text("")] if chosen else []
     return [
         Text(HELD, style="bold"),
         Text(""),
