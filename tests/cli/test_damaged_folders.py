@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -102,6 +104,39 @@ def test_a_damaged_run_is_named_and_the_others_are_shown(study: Path, what: str)
     listed = call("list", "runs", "--out", study.parent)
     assert listed.exit_code == 0
     assert all(run.name[-4:] in listed.stdout for run in runs_in(study))
+
+
+def moved(column: str, by_ns: int) -> Callable[[pa.Table], pa.Table]:
+    return lambda rows: rows.set_column(rows.column_names.index(column), column, pc.add(rows[column], by_ns))
+
+
+def turned(rows: pa.Table) -> pa.Table:
+    chunks = pa.array([times[::-1] for times in rows["chunk_ns"].to_pylist()], rows.schema.field("chunk_ns").type)
+    return rows.set_column(rows.column_names.index("chunk_ns"), "chunk_ns", chunks)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (moved("end_ns", -(10**12)), "a request ends before it begins"),
+        (moved("sent_ns", 10**12), "a request ends before it begins"),
+        (moved("intended_ns", 10**12), "a request ends before it begins"),
+        (turned, "the chunks of an answer are out of order"),
+    ],
+)
+def test_requests_whose_times_cannot_be_are_a_damaged_run(
+    measured_runs: Path, tmp_path: Path, change: Callable[[pa.Table], pa.Table], why: str
+) -> None:
+    shutil.copytree(measured_runs, tmp_path / "runs")
+    (rows,) = (tmp_path / "runs").rglob("requests.arrows")
+    with pa.ipc.open_stream(rows.read_bytes()) as stream:
+        spoilt = change(stream.read_all())
+    with pa.OSFile(str(rows), "wb") as file, pa.ipc.new_stream(file, spoilt.schema) as out:
+        out.write_table(spoilt)
+    rows.with_name("requests.arrows.crc32").unlink()
+    for words in (["show"], ["show", "--json"], ["diagnose"], ["report", "-o", str(tmp_path / "report.html")]):
+        done = call(words[0], tmp_path / "runs", *words[1:])
+        assert (done.exit_code, why in " ".join(done.stderr.split())) == (2, True)
 
 
 @pytest.mark.parametrize("form", ["--csv", "--markdown", "--all"])

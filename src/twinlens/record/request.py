@@ -133,6 +133,20 @@ class Requests:
             reasoning_chunks=_nullable(table, "reasoning_chunks"),
         )
 
+    def disorder(self) -> str:
+        """What no clock gives, of answers that ended well: an end or a chunk before its request, or chunks out of
+        order; "" where all is in order."""
+        ok, begin_ns = self.ok, np.maximum(self.intended_ns, self.sent_ns)
+        if (ok & (self.end_ns < begin_ns)).any() or (self.end_ns < self.intended_ns).any():
+            return "a request ends before it begins"
+        some = ok & (self.offsets[:-1] < self.offsets[1:])
+        if (self.chunk_ns[self.offsets[:-1][some]] < begin_ns[some]).any():
+            return "an answer begins before its request"
+        back = self.chunk_ns[1:] < self.chunk_ns[:-1]
+        back[self.offsets[(self.offsets > 0) & (self.offsets < len(self.chunk_ns))] - 1] = False  # of two answers
+        rows = np.searchsorted(self.offsets, np.flatnonzero(back) + 1, side="right") - 1
+        return "the chunks of an answer are out of order" if ok[rows].any() else ""
+
     def own_time(self) -> Self:
         """The same rows with the waiting between slices taken out of their times; these rows where there is none."""
         waited = without_waiting(self.intended_ns, self.end_ns, self.slice)

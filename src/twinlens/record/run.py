@@ -111,8 +111,12 @@ class Run:
     def requests(self) -> Requests:
         """The rows of an inference run. Raises TypeError for another run."""
         self._refuse_rows("inference")
-        with _readable(self.folder / "requests.arrows"):
-            return Requests.from_table(self.table)
+        path = self.folder / "requests.arrows"
+        with _readable(path):
+            rows = Requests.from_table(self.table)
+        if why := rows.disorder():
+            raise damaged(path, why)
+        return rows
 
     @cached_property
     def exchanges(self) -> Exchanges:
