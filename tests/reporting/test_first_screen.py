@@ -160,6 +160,8 @@ def test_many_findings_are_cut_to_those_that_fit_and_counted(made: dict[str, Pai
     ("change", "said"),
     [
         ({"state": "interrupted"}, "goes on where it stopped"),
+        ({"state": "failed"}, "Mend what ended it"),
+        ({"state": "failed", "code": "server-died"}, "Read the server's log"),
         ({"label": "unproven"}, "protocol.duration_s=240"),
         ({"label": "overload"}, "Offer less"),
         ({"code": "slo-missed"}, "--at rate_per_s=search"),
@@ -216,17 +218,18 @@ def test_more_clients_are_advised_only_where_the_load_is_too_much_for_one(
         ([["HTTP 503: busy", 60], ["7 of 64 tokens, finish_reason stop", 2]], False),
     ],
 )
+@pytest.mark.parametrize("state", ["finished", "failed"])
 @pytest.mark.parametrize(
     ("code", "label"), [("mostly-failed", "failing"), ("mostly-failed", "flat"), ("requests-failed", "failing")]
 )
 def test_where_answers_end_by_themselves_free_lengths_are_advised(
-    made: dict[str, Pair], reasons: list[list[Any]], is_free: bool, code: str, label: str
+    made: dict[str, Pair], reasons: list[list[Any]], is_free: bool, code: str, label: str, state: str
 ) -> None:
     run, summary = made["rate"]
     numbers = {"requests": 62, "lost": 62, "outcomes": {"cut_off": 62}, "reasons": reasons}
     severity = "warns" if code == "requests-failed" else "disqualifies"
     verdict = replace(summary.verdict, label=label, validity="not valid")
-    changed = replace(summary, findings=(Finding(code, severity, numbers=numbers),), verdict=verdict)
+    changed = replace(summary, findings=(Finding(code, severity, numbers=numbers),), verdict=verdict, state=state)
     assert ("--set workload.output_tokens.kind=free" in next_step(run, changed)) is is_free
 
 

@@ -48,9 +48,11 @@ def _without_turns(run: Run, of_many: bool) -> str:
 
 
 def _go_on(run: Run, summary: Summary) -> str:
+    """A run that failed does so again until what ended it is mended, which what was found of it may say."""
     if summary.state == "finished" or not is_driven(run):
         return ""
-    return "Give the same `measure` command again: a study goes on where it stopped."
+    again = "Give the same `measure` command again: a study goes on where it stopped."
+    return again if summary.state != "failed" else _mend(run, summary) or f"Mend what ended it. {again}"
 
 
 def _mend(_: Run, summary: Summary) -> str:
