@@ -223,6 +223,8 @@ def test_a_loss_that_is_no_number_is_never_equal_and_the_sentence_says_so(
         ({"parallel": "pp", "ranks": 2, "replicate": 2}, "a pipeline of split or copied stages is not measured here"),
         ({"parallel": "ddp", "ranks": 2, "replicate": 2}, 'replicate of torch-parallel is of "hsdp", and not of "ddp"'),
         ({"rank": 2}, "no option 'rank'"),
+        ({"numa": "node"}, "keeps each rank near its GPU, and these ranks have none"),
+        ({"numa": "node", "on": "ray://local"}, "is what torchrun does, which starts ranks on this machine alone"),
         ({"on": "ray://head"}, "ranks run here or on Ray: ray://HOST:PORT or ray://local, not 'ray://head'"),
     ],
 )

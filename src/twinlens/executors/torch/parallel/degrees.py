@@ -16,6 +16,12 @@ INTERLEAVED = 2
 """Stages of each rank under the interleaved schedule."""
 
 
+NO_GPU_TO_BE_NEAR = (
+    'executor.options.numa = "node" keeps each rank near its GPU, and these ranks have none; leave it out, or set '
+    "executor.device to cuda"
+)
+
+
 def degrees_of(spec: RunSpec) -> Degrees:
     """The degrees of a run. Raises BadInput (TL202, TL207) where the ranks do not divide batch, heads or layers."""
     options = ParallelOptions.of(spec.executor.options)
@@ -26,6 +32,8 @@ def degrees_of(spec: RunSpec) -> Degrees:
         _refuse_undivided_heads(shape, options.split)
         _refuse_undivided_layers(shape, options)
     _refuse_reduction(spec, options)
+    if options.numa != "none" and spec.device.kind == "cpu":
+        raise BadInput(NO_GPU_TO_BE_NEAR, code="TL207")
     _refuse_saves_elsewhere(spec, options)
     zero: Literal[0, 3] = 3 if options.parallel in SHARDED else 0  # not resharded, it holds whole weights for longer
     return Degrees(

@@ -57,6 +57,13 @@ OPTIONS = {
         "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
     ),
     "bucket_mib": Option(25.0, tunes=True, description="Size in MiB of the buckets in which ddp adds up gradients."),
+    "numa": Option(
+        "none",
+        ("none", "node"),
+        tunes=True,
+        description='Whether torchrun keeps each rank on the processors of the NUMA node of its GPU ("node", by '
+        'numactl); "none" keeps it nowhere, as torchrun does unasked.',
+    ),
     "compared_steps": Option(
         3, description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking."
     ),
@@ -87,6 +94,7 @@ class ParallelOptions:
     reduce_precision: Literal["fp32", "bf16"] = "fp32"
     attention: Literal["sdpa", "eager"] = "sdpa"
     bucket_mib: float = 25.0
+    numa: Literal["none", "node"] = "none"
     compared_steps: int = 3
     patience_s: float = 120.0
     on: str = ""
@@ -103,6 +111,12 @@ class ParallelOptions:
         if (on := options.get("on", "")) and not is_cluster(on):
             raise BadInput(f"ranks run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
         asked = cls(**options)
+        if on and asked.numa != "none":
+            raise BadInput(
+                'executor.options.numa = "node" is what torchrun does, which starts ranks on this machine alone; leave '
+                "it out, or --on",
+                code="TL207",
+            )
         _refuse_without_effect(asked, options)
         _refuse_undivided_ranks(asked, "tensor" in options)
         return asked

@@ -17,7 +17,8 @@ class Program:
     """What each rank runs: a module, the Python that has its packages, and variables besides those of this process.
 
     `on`: the Ray cluster whose nodes run the ranks; "": this machine. `uses_gpu`: a rank there takes a GPU, if the
-    cluster has enough. `restarts`: how often torchrun starts all of them again when one is lost.
+    cluster has enough. `restarts`: how often torchrun starts all of them again when one is lost. `numa`: "node" keeps
+    each rank on the processors of its GPU's NUMA node.
     """
 
     module: str = "twinlens.executors.torch.parallel.worker"
@@ -26,6 +27,7 @@ class Program:
     on: str = ""
     uses_gpu: bool = False
     restarts: int = 0
+    numa: str = "none"
 
 
 TORCH = Program()
@@ -66,6 +68,7 @@ class Torchrun:
         command += ["--rdzv-backend", "c10d", "--rdzv-endpoint", str(folder / "rendezvous"), "--rdzv-id", folder.name]
         command += ["--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1"]
         command += ["--log-dir", str(folder), "--redirects", "3", "--max-restarts", str(program.restarts)]
+        command += ["--numa-binding", program.numa] if program.numa != "none" else []
         command += ["-m", program.module]
         self._process = Process(command, environment, folder / "torchrun.log", grace_s=2.0)
 

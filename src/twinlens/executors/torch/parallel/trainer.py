@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.parallel.degrees import degrees_of, microbatch_of
+from twinlens.executors.torch.parallel.degrees import NO_GPU_TO_BE_NEAR, degrees_of, microbatch_of
 from twinlens.executors.torch.parallel.findings import against_one_process, communication, exchange, exchanged
-from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
+from twinlens.executors.torch.parallel.gpus import on_processor, refuse_too_few_gpus
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, memory_over, step_over
 from twinlens.executors.torch.parallel.program import Program
@@ -38,8 +39,10 @@ class Stack:
 
 
 def _program_of(spec: RunSpec, say: Say) -> Program:
-    on = ParallelOptions.of(spec.executor.options).on
-    return Program(on=on, uses_gpu=bool(on) and spec.device.kind != "cpu")
+    asked = ParallelOptions.of(spec.executor.options)
+    if asked.numa != "none" and on_processor(spec.device):
+        raise BadInput(NO_GPU_TO_BE_NEAR, code="TL207")
+    return Program(on=asked.on, uses_gpu=bool(asked.on) and spec.device.kind != "cpu", numa=asked.numa)
 
 
 TORCH = Stack(ParallelOptions.of, degrees_of, _program_of)
