@@ -55,6 +55,8 @@ def test_two_ranks_on_ray_train_as_one_process_and_a_killed_one_is_named() -> No
         assert len(second.rank_begin_ns) == 2
         ranks = ranks_below_this_machine()
         assert sorted(ranks) == ["0", "1"]
+        assert {each.pid for each in ranks.values()} <= set(trainer.first_pids), "their work is the run's own"
+        assert [place["node"] for place in facts.executor.value("training.ranks")] == [0, 0]
         os.kill(ranks["1"].pid, signal.SIGKILL)
         with pytest.raises(ExecutorFailed) as lost:
             trainer.step()
