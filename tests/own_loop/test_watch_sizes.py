@@ -62,3 +62,21 @@ def test_padding_is_no_token_however_the_mask_is_given(way: str, tmp_path: Path)
             logits.square().mean().backward()
             optimizer.step()
     assert sizes(tmp_path) == ([BATCH] * 3, [BATCH * 20] * 3)
+
+
+@pytest.mark.parametrize(("lengths", "filled"), [((32, 32), 0.5), ((32, 16), None), ((16, 32), None)])
+def test_padding_is_told_where_steps_have_one_length_and_never_from_the_first_ones(
+    lengths: tuple[int, int], filled: float | None, tmp_path: Path
+) -> None:
+    model = Masked()
+    optimizer = torch.optim.AdamW(model.parameters())
+    with tl.watch(model, optimizer, out=tmp_path, profile=False) as run:
+        for step, batch in enumerate(run.data(loader(24))):
+            cut = batch[:, : lengths[step > 0]]
+            mask = torch.ones_like(cut)
+            mask[:, 16:] = 0
+            model(cut, mask).square().mean().backward()
+            optimizer.step()
+    (batching,) = (each for each in tl.diagnose(tmp_path)[0].counters if each.id == "batching")
+    assert batching.value.value == filled
+    assert filled is not None or batching.value.reason == "no row says how many tokens were computed with padding"

@@ -145,10 +145,16 @@ def _training(run: Run, summary: Summary) -> Read:
     busy_s = partition.seconds - waits
     samples = int(window.samples[0]) if len(window) else None
     # Text is packed: a step that trained on fewer tokens than it computed says so here.
-    computed = float(window.samples.sum()) * getattr(run.spec.workload, "seq_len", 0)
+    computed = 0.0 if _lengths_differ(run) else float(window.samples.sum()) * getattr(run.spec.workload, "seq_len", 0)
     filled = float(window.tokens.sum()) / computed if computed and window.tokens.any() else None
     tokens = float(window.tokens.mean()) if len(window) else 0.0
     return partition, (_phase(run, "step", "step", busy_s, "step_flop", "step_bytes", tokens),), samples, filled
+
+
+def _lengths_differ(run: Run) -> bool:
+    """Whether it is known that its steps have no one length, so that no row says what was computed with padding."""
+    length = run.facts.executor.facts.get("workload.input_tokens") if run.facts else None
+    return length is not None and length.value is None
 
 
 def _engine(run: Run, summary: Summary) -> Read:

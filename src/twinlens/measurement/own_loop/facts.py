@@ -66,7 +66,7 @@ def whole_facts(
 ) -> Facts:
     """All facts of the run. `said`: by the loop's own framework. `even`: steps are of one size, else theory, which
     counts the work of one size, is silent. `split`: ranks that compute each layer together, of which this is one."""
-    record = ExecutorRecord(machine | facts_of_model(ref) | _asked(spec) | said_by_tool()).merged(said.executor)
+    record = ExecutorRecord(machine | facts_of_model(ref) | _asked(spec, even) | said_by_tool()).merged(said.executor)
     board = {k: f for k, f in machine.items() if k.startswith("accelerator.") and f.value is not None}
     record = record.merged(board)
     boards = record.value("accelerator.count")
@@ -114,14 +114,16 @@ def _work(spec: RunSpec, ref: AnyModel, even: bool) -> dict[str, Estimate]:
     return {name: each if each.unit == COUNT else Estimate.absent(each.unit, reason) for name, each in work.items()}
 
 
-def _asked(spec: RunSpec) -> dict[str, Fact]:
+def _asked(spec: RunSpec, even: bool) -> dict[str, Fact]:
     """What the measuring layer knows; data, weights and seeds are the loop's own, and it shows none of them."""
     own = "it belongs to the loop, which does not show it"
     return {
         "workload.family": observed("training", _WATCH),
         "workload.data_hash": unknown(f"the data: {own}"),
         "workload.seed": unknown(f"the seed: {own}"),
-        "workload.input_tokens": observed(spec.workload.seq_len, "the first step"),  # type: ignore[union-attr]
+        "workload.input_tokens": observed(spec.workload.seq_len, "the first step")  # type: ignore[union-attr]
+        if even
+        else unknown("steps differ in size"),
         "model.weights_hash": unknown("the weights are the loop's own and change as it goes on"),
         "point.batch": observed(spec.workload.global_batch, "the first step"),  # type: ignore[union-attr]
         "training.data_pipeline": unknown(f"the data: {own}"),
