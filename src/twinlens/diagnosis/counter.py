@@ -89,7 +89,9 @@ def _batching(seen: Evidence) -> Counter:
         absent = told.value is None
         return Counter("batching", told, "none" if absent else "high", "request", source="" if absent else _SERVER)
     if seen.filled is None:
-        return Counter("batching", Estimate.absent(RATIO, "no row says how many tokens were computed with padding"), "none")
+        return Counter(
+            "batching", Estimate.absent(RATIO, "no row says how many tokens were computed with padding"), "none"
+        )
     method = "useful tokens / tokens computed for the batch, from the rows"
     value = Estimate(min(1.0, seen.filled), RATIO, method, "derived")
     batch = {"batch": Estimate(float(seen.batch), "count", "the spec", "measured")} if seen.batch else {}
