@@ -17,6 +17,14 @@ from twinlens.reporting.screen.claim import claim_screen
 from twinlens.reporting.wording.finding import clause_of
 
 
+def ruled(sentence: str) -> str:
+    """The ruling without its assumption; a sentence that is refused is not ruled."""
+    try:
+        return tl.claim(sentence).ruling.removesuffix(" under an assumption")
+    except tl.BadInput:
+        return "incomplete"
+
+
 def missing(sentence: str) -> list[str]:
     (found,) = tl.claim(sentence).judged.of("claim-missing")
     return list(found.numbers["names"])
@@ -270,3 +278,72 @@ def test_a_share_alone_is_a_figure() -> None:
 def test_one_figure_of_a_datasheet_is_no_sum_of_itself() -> None:
     told = clause_of(next(iter(tl.claim("1 PFLOPS dense bf16 on H100").judged.of("claim-computed"))))
     assert told == "989.4 TFLOP/s"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ruling"),
+    [
+        ("Per user, 8K of context on Llama-3.1-8B in bf16 is 17 GB of KV, with 16 users served", "wrong"),
+        ("Per user, 8K of context on Llama-3.1-8B in bf16 is 1.07 GB of KV, with 16 users served", "holds"),
+        ("For each user, 32 users of Llama-3.1-8B at 8K in FP16 take 34 GB of KV", "wrong"),
+        ("128K shared by two users of Llama-3.1-70B in FP16 needs 86 GB of KV", "incomplete"),
+        ("With 32 users, KV is 34 GB per user at 8K for Llama 3.1 8B in FP16", "wrong"),
+        ("Per GPU, eight H100s deliver 26.8 TB/s", "wrong"),
+        ("Two replicas of 8B in FP16 need 16 GB", "incomplete"),
+    ],
+)
+def test_what_is_of_each_is_told_apart_from_what_is_of_all(sentence: str, ruling: str) -> None:
+    assert ruled(sentence) == ruling
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ruling"),
+    [
+        ("Quantising 70B from 16 to 4 bits saves 35 GB", "incomplete"),
+        ("Quantising a 70B model to 4 bits saves 35 GB", "incomplete"),
+        ("Going from 8K to 32K of context adds 4.3 GB of KV on Llama-3.1-8B in FP16", "incomplete"),
+        ("Switching to FP8 lowers the weights of 70B by 70 GB", "incomplete"),
+        ("All-reducing 16 GB over 8 GPUs with a ring sends 28 GB per GPU", "incomplete"),
+        ("An L4 has 16 GB left for KV after loading Llama 3.1 8B in BF16", "wrong"),
+        ("An L4 has 8 GB left for KV after loading Llama 3.1 8B in BF16", "holds"),
+        ("Inference of 1T tokens through a 7B model takes 4.2e22 FLOPs", "incomplete"),
+        ("At 50 % of its bandwidth an H100 decodes 70B FP8 at 45 tokens/s for one user", "incomplete"),
+    ],
+)
+def test_a_difference_or_a_part_is_not_the_whole(sentence: str, ruling: str) -> None:
+    assert ruled(sentence) == ruling
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ruling"),
+    [
+        ("It is impossible to fit 8B in BF16 on an 80 GB H100", "wrong"),
+        ("70B in FP8 is too big for an 80 GB H100", "wrong"),
+        ("70B in BF16 is too big for an 80 GB H100", "holds"),
+        ("8B in BF16 is not too big for an 80 GB H100", "holds"),
+        ("8B in FP16 leaves nothing on a 24 GB card", "incomplete"),
+        ("DeepSeek-V3 in FP8 needs more than eight H100s with 80 GB", "holds"),
+        ("Llama 3.1 8B in FP8 needs more than eight H100s with 80 GB", "wrong"),
+        ("One decode step of 70B in BF16 on an H100 SXM takes at least 40 ms", "incomplete"),
+    ],
+)
+def test_a_denial_of_room_is_one_in_any_words(sentence: str, ruling: str) -> None:
+    assert ruled(sentence) == ruling
+
+
+@pytest.mark.parametrize(
+    ("sentence", "ruling"),
+    [
+        ("Two dozen H100s have 1,920 GB", "holds"),
+        ("Half a dozen H100s have 960 GB", "wrong"),
+        ("One and a half million tokens at $2 per million tokens cost $3", "holds"),
+        ("In 2023 Meta trained Llama 2 70B on 2T tokens with 8.4e23 FLOPs", "holds"),
+        ("gpt-oss-120b has 117 billion parameters, 5.1 billion of them active", "holds"),
+        ("At 700 W and 2,000 tokens/s, a token takes 3.5 joules", "wrong"),
+        ("1 billion input tokens at $2 per million cost $2,000", "holds"),
+        ("A laptop with 120 GB/s runs 70B in 4 bits at 12 tok/s at batch 1", "wrong"),
+        ("70B in FP8, tensor parallel over two H100s, streams 200 tokens/s to one user", "wrong"),
+    ],
+)
+def test_numbers_in_words_are_read_as_numbers(sentence: str, ruling: str) -> None:
+    assert ruled(sentence) == ruling

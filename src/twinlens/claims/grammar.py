@@ -58,7 +58,7 @@ _TIMES = tuple(
 )
 _OF_STATES = re.compile(r"(?i:8[ -]?bit|bf16)[ -]?(?i:adam)")
 """A format of an optimizer's states, and not of the weights."""
-_YEAR = re.compile(r"(?i)(?:in|since|by|from|of|until) (?:19|20)\d\d(?! ?[\w%$])")
+_YEAR = re.compile(r"(?i:in|since|by|from|of|until) (?:19|20)\d\d(?! ?(?:[a-z\d%$]|[KMGTP]i?B\b|[kMG]?Wh?\b|TF|GF))")
 _OF_KV = re.compile(r"(?i) (?:(?:of|for)(?: the)? )?kv\b(?![ -]cache per| per)")
 _CARD = re.compile(
     r"(?i)[ -]?(?:of )?(?:vram |memory |class )?(?:nvidia |amd )?(?:gpus?|cards?|accelerators?|devices?)(?!\w)"
@@ -150,18 +150,32 @@ def _of_groups(claim: Claim) -> Claim:
     return replace(claim, said=said, words=words)
 
 
+_FIGURES = ("bytes", "rate", "kv_bytes", "power", "bandwidth", "flop_rate")
+"""What may be of each user or device."""
+
+
 def _of_each(claim: Claim) -> Claim:
     """A claim whose "per GPU" or "each user" stands apart from its figure ("Per GPU, …"), joined to the only one."""
     pers: tuple[tuple[str, Literal["user", "device"]], ...] = (("per-device", "device"), ("each", "user"))
     for topic, per in pers:
         apart = [each for each in claim.words if each.name == topic and each.text.lower() != "each"]
-        figures = [each for each in claim.said if each.kind in ("bytes", "rate", "kv_bytes", "power")]
-        if apart and per == "user" and {"sequences", "context"} <= {each.kind for each in claim.said}:
+        figures = [each for each in claim.said if each.kind in _FIGURES]
+        if apart and per == "user" and any(_is_beside(claim.text, each, apart[0]) for each in claim.all("context")):
             claim = replace(claim, words=tuple(each for each in claim.words if each not in apart))  # of the context
         elif apart and len(figures) == 1 and figures[0].per in ("", per):
             said = tuple(replace(each, per=per) if each == figures[0] else each for each in claim.said)
             claim = replace(claim, said=said, words=tuple(each for each in claim.words if each not in apart))
     return claim
+
+
+def _is_beside(text: str, said: Said, word: Word) -> bool:
+    """Whether a word stands beside a number, with nothing but "of context" or "for" between: "each user has 8K"."""
+    first, last = sorted((said, word), key=lambda each: each.at)
+    between = text[_end(first) : last.at]
+    return (
+        re.fullmatch(r"(?i)(?: ?(?:tokens?|of|context|for|has|with|at|a|and|holds|in|gets|each)\b)* ?", between)
+        is not None
+    )
 
 
 _AGAIN = re.compile(

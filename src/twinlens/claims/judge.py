@@ -84,7 +84,8 @@ def _blocks(token: Token, found: Sequence[Fitted]) -> bool:
     used = [each for fitted in found for each in fitted.used if isinstance(each, Said)]
     device = any(isinstance(each, Word) and each.kind == "device" for fitted in found for each in fitted.used)
     if isinstance(token, Said):
-        is_of_each = token.kind == "devices" and any(each.per == "device" for each in used)
+        each_of = {"devices": "device", "sequences": "user"}.get(token.kind)
+        is_of_each = each_of is not None and any(each.per == each_of for each in used)
         return not (is_of_each or (plain and token.kind in ("params", "active")))
     if (
         token.kind != "unread"

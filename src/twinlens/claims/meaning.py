@@ -129,7 +129,7 @@ def _dropped(rule: Rule, claim: Claim, fitted: Fitted) -> Iterator[Word]:
 
 
 def _beyond(rule: Rule, claim: Claim, fitted: Fitted) -> Iterator[tuple[Said, Fitted]]:
-    if isinstance(fitted.answer, Gap):
+    if isinstance(fitted.answer, Gap) or (fitted.answer.quantity == "no-room" and memory.too_few(claim)):
         return
     for said in (each for each in fitted.used if isinstance(each, Said) and each.side):
         far = _scaled(said, _PROBES[said.side == "least"]) if said != fitted.answer.claimed else said

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, beside, lacking, product, remark, solved
-from twinlens.claims.said import Said, View
+from twinlens.claims.said import Claim, Said, View
 from twinlens.claims.subject import (
     Cache,
     Notes,
@@ -32,6 +32,9 @@ _NEEDS = re.compile(r"(?i)\b(?:needs?|requires?|takes?|wants?|must|demands?|mini
 _OF_KV = re.compile(r"(?i)\d ?[GMT]i?B (?:(?:of|for)(?: the)? )?kv\b")
 _LEAVES = re.compile(r"(?i)leav(?:es?|ing) (?:only |about |around |roughly |some )*$")
 _CLOSE = 30  # letters
+_LEFT = re.compile(r"(?i) (?:(?:is|are|of \w+|for \w+) )?(?:left|to spare|remain)")
+_TOO_BIG = re.compile(r"(?i)\btoo (?:big|large|much|heavy|fat|wide)\b.*\b(?:for|to)\b")
+_MORE_THAN = re.compile(r"(?i)(?:more than|above|>)")
 _RUNS_ON = re.compile(
     r"(?i)\b(?:runs?|running|served?|host(?:s|ed)?|squeez(?:es?|ed)|cram(?:med)?|deploy(?:ed)?|works?) "
     r"(?:[\w.-]+ ){0,3}?(?:on|in)(?:to)?\b"
@@ -149,7 +152,7 @@ def _with_scales(stored: tuple[Stored, ...]) -> tuple[Stored, ...]:
 
 def left_over(view: View) -> Answer | Gap | None:
     """ "405B in FP8 leaves 720 GB of 8 H200 for KV": the memory of the devices without the weights."""
-    said = next((each for each in view.claim.all("bytes") if _LEAVES.search(view.claim.text[: each.at])), None)
+    said = next((each for each in view.claim.all("bytes") if _is_left(view.claim.text, each)), None)
     subject, device = subject_of(view), device_of(view)
     if said is None or subject is None or device is None or any(map(view.peek, ("context", "sequences"))):
         return None
@@ -160,13 +163,18 @@ def left_over(view: View) -> Answer | Gap | None:
     room = float(device[0].memory_bytes) * (devices_of(view) or 1.0)
     view.used.update(each for each in rest if abs(each.value / device[0].memory_bytes - 1) < _NEAR)
     view.used.add(said)
-    view.says("kv", "fits")
+    view.says("kv", "fits", "left")
     cases = tuple(
         Case(room - each.bytes, (Term("memory", room, "bytes"), Term("weights", each.bytes, "bytes")), "{0} − {1}",
              each.name if len(stored) > 1 else "")
         for each in stored if each.bytes < room
     )  # fmt: skip
     return Answer("left-over", "bytes", said, cases, assumed=device[1], missing=("runtime-memory",)) if cases else None
+
+
+def _is_left(text: str, said: Said) -> bool:
+    """Whether bytes are what is left: "leaves 8 GB", "8 GB are left"."""
+    return bool(_LEAVES.search(text[: said.at]) or _LEFT.match(text, said.at + len(said.text)))
 
 
 def _room_answer(
@@ -200,7 +208,18 @@ def _refuses(view: View) -> bool:
     near = [each for each in view.claim.words if each.name == "not" and -12 <= at - each.at <= _CLOSE]
     if len(near) == 1:
         view.used.update(near)
-    return len(near) == 1
+    return (len(near) == 1) != bool(_too_small(view) or too_few(view.claim))
+
+
+def _too_small(view: View) -> bool:
+    """ "70B in BF16 is too big for an 80 GB H100": said not to fit."""
+    return not view.about("saves") and view.says("too") and bool(_TOO_BIG.search(view.claim.text))
+
+
+def too_few(claim: Claim) -> bool:
+    """ "Needs more than eight H100s": said not to fit on eight."""
+    many = next(iter(claim.all("devices")), None)
+    return many is not None and bool(_MORE_THAN.match(many.text)) and bool(_NEEDS.search(claim.text))
 
 
 def does_not_fit(view: View, stored: tuple[Stored, ...], held: float) -> Finding | None:

@@ -30,7 +30,7 @@ _IS = rf"is|was|are|{_DOES}|about|around|roughly|only|just|of|comes? to|works? o
 _NUMBER = (
     rf"(?P<n>{_ABOUT}\$?\d[\d,]*(?:\.\d+)?(?<!,)(?:e\d+)?(?: ?[-–] ?\$?\d+(?:\.\d+)?)?(?: ?(?:[kKMGTP]?i?[BWJ]|"
     r"[kKMB]? ?tok(?:en)?s?(?:/s(?:ec)?| per second| a second)?|[mk]?Wh|kW|mJ|[KkMB]|t/s|ms|µs|s|[GTP]?FLOPS?|bytes?|"
-    r"[Kk]ilobytes?|million|thousand|billion))?)(?![\w/%]|[.,]\d)(?! ?(?:/|per |a |an |each|x |×|\* |-?bit))"
+    r"[Kk]ilobytes?|[Jj]oules?|million|thousand|billion))?)(?![\w/%]|[.,]\d)(?! ?(?:/|per |a |an |each|x |×|\* |-?bit))"
 )
 _LABEL = re.compile(
     rf"(?i)\b(?:per|every|each|(?P<a>an?|one))[ -]{_SCALE}{_UNIT}"

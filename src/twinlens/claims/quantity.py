@@ -169,9 +169,10 @@ FORMS: tuple[Form, ...] = (
           lambda match, n: 3600 * _scale_of_power(match, n)),
     _form("energy", r"(?P<x>[kMGm]?)(?:J|[Jj]oules?)", _scale_of_power),
     _form("energy", r"kilowatt[- ]hours?", lambda match, n: 3.6e6),
-    _form("active", rf"{_X}(?:[ -]param(?:eter)?s?)? (?:are )?(?:active|activated)"
+    _form("active", rf"{_X}(?:[ -]param(?:eter)?s?)? (?:of (?:them|which|these) )?(?:are )?(?:active|activated)"
           rf"(?: param(?:eter)?s?)?(?:{_PER_TOKEN})?", _scale),
-    _form("tokens", r"(?P<x>[MmBT]|[Mm]illion|[Bb]illion|[Tt]rillion)[ -]?[Tt]ok(?:en)?s?", _scale),
+    _form("tokens", r"(?P<x>[MmBT]|[Mm]illion|[Bb]illion|[Tt]rillion)[ -]?"
+          r"(?:(?:input|output|prompt|generated|new) )?[Tt]ok(?:en)?s?", _scale),
     _form("context", r"(?P<x>[kKM])?[ -]?(?:tokens?|tok)?[ -]?(?:of )?(?:input |long )?(?:context|ctx|prompts?|"
           r"sequences?(?= length))(?:[ -](?:length|window|tokens?))?", _context),
     _form("tokens_out", r"(?P<x>[kK])?[ -]?(?:output|generated|new) tok(?:en)?s?", _context),
@@ -181,7 +182,7 @@ FORMS: tuple[Form, ...] = (
     _form("epochs", r"epochs?", _one),
     _form("steps", rf"{_COUNTED} ?(?:optimizer |training )?(?:steps|iterations|updates)", _scale),
     _form("devices", r"(?:x|×)?[ -]?(?:GPUs?|gpus?|cards?|accelerators?|devices?|chips?|TPUs?|"
-          r"replicas?|instances?|boards?|ranks?)", _one),
+          r"(?:replicas?|instances?)(?! of)|boards?|ranks?)", _one),
     _form("devices", r" of (?:our|the|these|those|my)(?= \d+ ?GB)", _one),
     _form("devices", r"-way(?= tensor| TP)", _one),
     _form("devices", rf"(?:x|×)? ?{_NEXT}", _one),

@@ -20,8 +20,8 @@ def ruling_of(fitted: Fitted) -> tuple[Ruling, Case, bool]:
     assert isinstance(answer, Answer)
     said = answer.claimed
     assert said is not None
-    if answer.refuted is not None:
-        return "wrong", answer.cases[0], False
+    if answer.refuted is not None:  # the least time of what does not fit is still its least time
+        return "incomplete" if answer.is_limit and said.side else "wrong", answer.cases[0], False
     bound: Bound = "same" if answer.is_limit else answer.bound
     fitting = [case for case, span in zip(answer.cases, spans, strict=True) if _right(said, span, bound)]
     named = any(each.subject in _DECIDE and each.numbers.get("decides", True) for each in answer.assumed)

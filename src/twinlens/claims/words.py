@@ -12,12 +12,17 @@ _TOPICS = (
     "sparse"),
     (r"without|w/o|except(?:ing)?|exclud(?:es?|ing)|minus|other than|unless|offload(?:s|ed|ing)?|(?:over|under)"
      r"-?(?:clock|volt)(?:s|ed|ing)?|throttl(?:es?|ed|ing)|power[ -]?(?:capped|limited)|prun(?:ed?|ing)|distill?ed|"
-     r"mig|slices?|laptop|mobile|swap(?:s|ped|ping)?|spill(?:s|ed|ing)?|"
+     r"mig|slices?|(?<=\d )laptop|laptop(?= (?:(?-i:[A-Z])|gpu|\d))|mobile|swap(?:s|ped|ping)?|spill(?:s|ed|ing)?|"
+     r"(?:(?<=\d[Kk] )|(?<=context )|(?<=\d tokens ))shared?(?= (?:by|among|between|across))|"
      r"shared?(?! (?:by|among|between|across|about|~|\$?\d|an?\b|the\b))|sharing|partition(?:s|ed|ing)?|"
      r"compress(?:ed|ing|ion)?|evict(?:s|ed|ing|ion)?|reus(?:es?|ed|ing)|disaggregated|(?:prefix|prompt)[ -]cach"
      r"(?:es?|ed|ing)|unlike|(?:pipeline|expert|data|sequence|context)[ -]parallel(?:ism)?|used to|system ram|derated?|"
      r"overlap(?:s|ped|ping)?|mha|oversubscri(?:bed|ption)|recomput(?:es?|ed|ing|ation)|"
      r"(?:activation|gradient) checkpoint(?:s|ed|ing)", "turns"),
+    (r"(?:reduc|cut|lower|shr[aiu]nk|drop|f[ae]ll|gr[oe]w|increas|rais|ris|decreas|exceed|overshoot|short|miss|extend)"
+     r"\w*(?=(?: \S+){0,9}? by (?:about |around |roughly |some |only |just |~)*\$?\d[\d.,]* ?(?:[KMGTP]i?B|m?s|tok|k?W|"
+     r"seconds|dollars|watts|milliseconds)(?![A-Za-z]))", "turns"),
+    (r"saves?|saved|saving|free[sd](?: up)?|freeing|adds?(?! up)|added|adding", "saves"),
     (r"bidirectional(?:ly)?|both (?:ways|directions)", "both-ways"),
     (r"(?:each|one|per|in one|in each) (?:way|direction)|unidirectional(?:ly)?", "one-way"),
     (r"8[ -]?bit adam(?:w)?|adamw?[ -]8[ -]?bit", "adamw-8bit"), (r"bf16 adamw?|pure[ -]bf16 adamw?", "adamw-bf16"),
@@ -43,11 +48,14 @@ _TOPICS = (
     (r"all-?reduc(?:es?|ed|ing|tion)", "all-reduce"), (r"tensor[ -]parallel(?:ism)?", "all-reduce"),
     (r"lora(?: adapters?)?", "lora"), (r"acceptance(?: rate)?|accepted", "acceptance"),
     (r"speculative(?: decoding)?|speculation|eagle(?:-?[23])?|medusa", "speculation"),
+    (r"left(?: over)?|to spare|remain(?:s|ing)?", "left"), (r"inferenc(?:e|ing)|infer(?:s|red|ring)?", "inference"),
     (r"prefill(?:s|ed|ing)?|ttft|time to first token", "prefill"), (r"decod(?:e|es|ing)|generat(?:e|es|ion|ing)",
     "decode"),
     (r"(?:at |under )?full load", "peak"),
     (r"fits?|holds?|loads?|hold|room|headroom|enough|sufficient|suffices?", "fits"),
-    (r"cannot|can't|(?:does|do|is|are|wo|would|did|was|were|has|have|had|could|should|must)(?: not|n't)|not|"
+    (r"too (?:big|large|much|heavy|fat|wide|small|little|few)", "too"),
+    (r"cannot|can't|impossible|unable|nothing|nowhere|"
+          r"(?:does|do|is|are|wo|would|did|was|were|has|have|had|could|should|must)(?: not|n't)|not|"
           r"never|neither|"
           r"nobody|no one|none|no|nor|hardly|barely|lacks?|fails?|nicht|kein", "not"),
     (r"(?:per|each|every)[ -](?:user|stream|request)|each|hard ceiling|ceiling", "each"),
@@ -72,7 +80,7 @@ FILLERS = frozenset((files("twinlens.claims") / "fillers.txt").read_text(encodin
 """Words that change no figure: they join the others, or say who, where, or with how much surprise."""
 _ENDS = ("s", "es", "ed", "d", "ing", "ly")
 HARMLESS = frozenset(
-    {"named", "machine", "weights", "bandwidth", "dense", "peak", "tdp", "needs", "transfer", "of-all"}
+    {"named", "machine", "weights", "bandwidth", "dense", "peak", "tdp", "needs", "transfer", "of-all", "inference"}
 )
 """Topics that only say what a figure is about; any other that no answer used may turn the claim into another one."""
 ABOUT = {
@@ -86,11 +94,12 @@ ABOUT = {
     "ridge": "ridge compute-bound fits prefill decode", "ridge-batch": "ridge compute-bound decode", "energy": "energy",
     "energy-cost": "energy",
     "energy-per-token": "energy", "tokens-per-joule": "energy", "energy-share": "energy share ratio",
+    "decode-rate": "all-reduce",
     "stream-rate": "tpot decode each", "bill": "amortised", "price-per-hour": "amortised share hour",
     "break-even": "break-even ratio hour", "cost-per-request": "training", "all-reduce-share": "all-reduce mfu",
-    "all-reduce-time": "all-reduce gradients", "ratio": "ratio less states weights fits",
+    "all-reduce-time": "all-reduce gradients", "ratio": "ratio less saves states weights fits",
     "speculation": "speculation acceptance ratio each",
-    "tokens-per-pass": "speculation acceptance each", "total-rate": "each", "total": "each all-reduce",
+    "tokens-per-pass": "speculation acceptance each", "total-rate": "each", "total": "each",
     "model": "per-token",
     "link": "per-device", "in-flight": "each", "steps": "training each",
     "training-memory": "training of-states", "prefill-rate": "prefill", "ttft": "prefill",
