@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import transformers  # noqa: E402
 
 from material import inference, measured, quiet, spec_of, training  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
+from twinlens.executors.refuse import refuse_unsupported  # noqa: E402
 from twinlens.executors.torch.infer import TorchServer  # noqa: E402
 from twinlens.executors.torch.model.build import parameter_count  # noqa: E402
 from twinlens.measurement.summary_file import summary_of  # noqa: E402
@@ -90,6 +92,29 @@ def test_a_recurrent_model_as_transformers_writes_it_is_refused_in_one_sentence(
     with pytest.raises(BadInput, match="recurrent layers, whose state the embedded engine cannot move") as caught:
         TorchServer().open(spec_of(inference(model=model, options=EAGER)), quiet)
     assert (caught.value.code, "\n" in str(caught.value)) == ("TL202", False)
+
+
+@pytest.mark.parametrize("kind", HYBRID)
+def test_check_refuses_its_answers_too_and_lets_it_be_trained(tmp_path: Path, kind: str) -> None:
+    known = transformers.AutoConfig.for_model(kind).to_dict()
+    sizes = {name: value for name, value in (SIZES | HYBRID[kind]).items() if name in known}
+    transformers.AutoConfig.for_model(kind, **sizes).save_pretrained(tmp_path)
+    model = str(tmp_path / "config.json")
+    with pytest.raises(BadInput, match="recurrent layers, whose state the embedded engine cannot move"):
+        refuse_unsupported(spec_of(inference(model=model, options=EAGER)))
+    if any_model(model).shape is None:
+        refuse_unsupported(spec_of(training(model=model, options=EAGER)))
+
+
+@pytest.mark.parametrize(("layer", "is_refused"), [("mamba", True), ("attention", False)])
+def test_a_type_whose_layers_may_all_attend_is_refused_by_what_they_are(
+    tmp_path: Path, layer: str, is_refused: bool
+) -> None:
+    config = {"model_type": "granitemoehybrid", "layer_types": ["attention", layer], "vocab_size": 96}
+    spec = spec_of(inference(model=written(tmp_path, config), options=EAGER))
+    refused = pytest.raises(BadInput, match="recurrent layers") if is_refused else contextlib.nullcontext()
+    with refused:
+        refuse_unsupported(spec)
 
 
 def test_a_config_with_an_infinity_builds_the_model_that_transformers_would(tmp_path: Path) -> None:

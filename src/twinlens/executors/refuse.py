@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities
-from twinlens.executors.in_process.only_theory import refuse_unbuilt
+from twinlens.executors.in_process.only_theory import refuse_unanswered, refuse_unbuilt
 from twinlens.executors.in_process.weights import refuse_unread
 from twinlens.executors.options import refuse_wrong_options
 from twinlens.executors.registry import capabilities, refuse_unknown_executor
@@ -44,6 +44,8 @@ def refuse_unsupported(spec: RunSpec) -> None:
     _refuse_family(spec, can)
     if can.is_sized_by_theory:  # it makes weights of 16 or 32 bits of those that the folder holds
         refuse_unbuilt(spec.model)
+        if spec.lens == "inference":
+            refuse_unanswered(spec.model)
         refuse_unread(spec.model)
 
 
