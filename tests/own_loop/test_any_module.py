@@ -16,6 +16,7 @@ import twinlens as tl
 from twinlens.executors.torch.evidence.profiled_work import ProfiledWork, profiled_work
 from twinlens.executors.torch.own_loop.evidence import Seen, work_of_pass
 from twinlens.record.estimate import Estimate
+from twinlens.reporting.wording.finding import sentence_of
 
 
 def work_of(model: nn.Module, data: torch.Tensor) -> ProfiledWork:
@@ -97,6 +98,25 @@ def test_a_loop_round_linear_layers_has_a_roofline_and_a_verdict(tmp_path: Path)
     assert found.phases[0].numbers.get("why") not in ("no-work", "no-ceiling")
     assert found.counters[0].value.value is not None, "FLOP per byte are known"
     assert "ceiling-not-measured" not in {each.code for each in found.findings}
+
+
+@pytest.mark.parametrize("through_data", [False, True])
+def test_python_between_steps_is_said_to_be_there_and_batches_to_go_through_the_loop(
+    through_data: bool, tmp_path: Path
+) -> None:
+    model = nn.Linear(64, 64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    data = [torch.randn(8, 64)] * 20
+    with tl.watch(model, optimizer, out=tmp_path / "runs", steady_s=0.0) as run:
+        for batch in run.data(data) if through_data else data:
+            model(batch).square().mean().backward()
+            optimizer.step()
+            sum(range(500_000))
+    (found,) = tl.diagnose(tl.read(tmp_path / "runs")[0])
+    (told,) = (each for each in found.findings if each.code == "time-unattributed")
+    assert told.numbers["unmarked"] == ("loop" if through_data else "data")
+    assert ("run.data(loader)" in sentence_of(told)) is not through_data
+    assert "Python of the loop" in sentence_of(told)
 
 
 def test_memory_that_is_not_known_is_no_0_in_the_bytes_of_a_step() -> None:

@@ -44,6 +44,7 @@ from twinlens.theory.traffic import activation_elements_moved
 Kind = Literal["training", "engine", "served"]
 Place = Literal["here", "elsewhere", "recorded"]
 _WIDEST = 4.0  # bytes of an activation: an upper bound of traffic takes the widest format
+_WATCHED = "own-loop"
 _PASSES = {"step": 3}  # forward once, and twice as much backward
 
 
@@ -85,6 +86,8 @@ class Evidence:
     host: Mapping[str, Estimate] = field(default_factory=dict)
     first_token: Estimate | None = None
     lower_load: LowerLoad | None = None
+    unmarked: str = ""
+    """Of a watched loop: "data" where its batches do not come through `run.data`, else "loop"; "" of other runs."""
 
 
 def evidence_of(run: Run, summary: Summary) -> Evidence:
@@ -107,6 +110,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         trained_of(run), run.place,
         instruments=instruments_of(run.telemetry, *window),
         host={} if run.place == "recorded" else host_pressure(run.telemetry, *window),
+        unmarked="" if run.spec.executor.kind != _WATCHED else "loop" if "data" in partition.parts else "data",
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ def time_unattributed(seen: Evidence) -> Iterable[Finding]:
     if seen.partition.reason is not None or share > MOST_UNATTRIBUTED:
         unsaid = [part for part in ("queue", "prefill") if part not in seen.partition.parts]
         numbers = {"share": share, "reason": seen.partition.reason, "unsaid": unsaid if seen.kind == "served" else []}
+        numbers |= {"unmarked": seen.unmarked} if seen.unmarked else {}
         yield Finding("time-unattributed", "warns", seen.partition.unit, numbers)
 
 
@@ -37,7 +38,8 @@ RULE = Rule(
         "the partition is refused."
     ),
     remedy=(
-        "Mark more phases in the trainer. Turn on the metrics page of the server, or name it with "
+        "Mark more phases in the trainer; in a loop of your own take batches through run.data(loader), so that the "
+        "wait for them is a part. Turn on the metrics page of the server, or name it with "
         "executor.options.metrics_url."
     ),
     falsifier=(

@@ -219,6 +219,14 @@ def _no_ceiling(finding: Finding) -> str:
     return f"No ceiling of {' and '.join(lacking)} is known ({why}), so no roofline can be held against the time."
 
 
+_OUTSIDE = {
+    "data": " It is between optimizer and forward pass: waiting for batches, or Python of the loop. Take batches "
+    "through run.data(loader), and the wait is a part of its own.",
+    "loop": " It is Python of the loop, outside forward, backward, optimizer and the wait for batches.",
+}
+"""Time of a watched loop that is in no part."""
+
+
 def _no_part(finding: Finding) -> str:
     reason, share = finding.numbers.get("reason"), number(finding, "share")
     if reason:
@@ -226,7 +234,8 @@ def _no_part(finding: Finding) -> str:
     unsaid = [f"its {part} time" for part in finding.numbers.get("unsaid", ())]
     how = "says neither" if len(unsaid) > 1 else "does not say"
     why = f": the server {how} {' nor '.join(unsaid)}" if unsaid else ""
-    return f"{percent(share)} of the time of a {finding.subject} belongs to no part{why}."
+    where = _OUTSIDE.get(str(finding.numbers.get("unmarked", "")), "")
+    return f"{percent(share)} of the time of a {finding.subject} belongs to no part{why}.{where}"
 
 
 def _waiting(finding: Finding) -> str:
