@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import shutil
@@ -159,3 +160,66 @@ def test_two_views_of_each_batch_are_counted_once_in_a_real_loop(tmp_path: Path)
     rows = tl.read(tmp_path)[0].steps
     assert rows.samples.tolist() == [BATCH] * STEPS
     assert rows.tokens.tolist() == [BATCH * LENGTH] * STEPS
+
+
+class Odd:
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise RuntimeError("odd")
+
+
+LOSSES = {"text": "x", "list": [1], "table": {"loss": 1.0}, "object": object(), "huge": 10**400, "odd": Odd(),
+          "empty": torch.ones(0)}  # fmt: skip
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=list(LOSSES))
+def test_a_loss_of_any_kind_costs_no_row(loss: Any, tmp_path: Path) -> None:
+    model, optimizer = made()
+    with pytest.warns(UserWarning, match="run.loss takes a number"):  # noqa: PT031, SIM117
+        with tl.watch(model, optimizer, out=tmp_path, profile=False) as run:
+            for tokens in run.data(loader(STEPS)):
+                step(model, optimizer, tokens)
+                run.loss(loss)
+    (kept,) = tl.read(tmp_path)
+    assert (kept.state, len(kept.steps)) == ("finished", STEPS)
+
+
+def test_rows_of_before_the_watching_ended_are_kept(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="no phase is called"), tl.watch(name="plain", out=tmp_path) as run:  # noqa: PT031
+        for _ in range(STEPS):
+            with run.step(samples=2):
+                pass
+        with run.phase("nonsense"):  # type: ignore[arg-type]
+            pass
+    (kept,) = tl.read(tmp_path)
+    assert (kept.state, len(kept.steps)) == ("failed", STEPS)
+
+
+def test_a_watched_model_can_be_saved_whole_and_copied_and_neither_is_watched(tmp_path: Path) -> None:
+    model, optimizer = made()
+    with tl.watch(model, optimizer, out=tmp_path / "runs", profile=False) as run:
+        for tokens in run.data(loader(STEPS)):
+            step(model, optimizer, tokens)
+        torch.save(model, tmp_path / "model.pt")
+        average = copy.deepcopy(model)
+        average(tokens)
+        for tokens in run.data(loader(STEPS)):
+            average(tokens)
+            step(model, optimizer, tokens)
+    saved = torch.load(tmp_path / "model.pt", weights_only=False)
+    assert torch.isfinite(saved(tokens)).all()
+    assert b"twinlens" not in (tmp_path / "model.pt").read_bytes()
+    (kept,) = tl.read(tmp_path / "runs")
+    assert (kept.state, set(kept.steps.samples.tolist())) == ("finished", {BATCH})
+
+
+def test_a_show_of_warnings_that_fails_ends_no_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warnings, "showwarning", fails(RuntimeError("of theirs")))
+    monkeypatch.setattr(warnings, "_showwarnmsg_impl", fails(RuntimeError("of theirs")), raising=False)
+    done = 0
+    with tl.watch(name="plain", out=tmp_path) as run:
+        for _ in range(STEPS):
+            with run.step(samples=2):
+                done += 1
+            run.loss(None)
+    assert done == STEPS

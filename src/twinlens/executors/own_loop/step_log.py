@@ -194,7 +194,7 @@ def _loss_of(row: _Row) -> float | None:
     """None where there is no loss, or what was given is no number: a row is not lost for that."""
     try:
         losses = [float(loss) for loss in row.losses]
-    except (TypeError, ValueError, RuntimeError):
+    except Exception:  # of a number of somebody else's
         return None
     if not losses:
         return None

@@ -125,6 +125,9 @@ class OwnLoop:
             recording.stop()
             if not self._is_known or (self._how.ceilings and state == "finished"):
                 self._know(ceilings=state == "finished" and self._how.ceilings)
+        else:
+            with contextlib.suppress(Exception):  # rows that were whole before the watching ended
+                self.log.drain()
         recording.end(state, why)
         with contextlib.suppress(OSError, ValueError):  # nobody reads stderr; its user has no other screen
             told = Console(stderr=True, highlight=False, markup=False, emoji=False)
@@ -226,11 +229,9 @@ class OwnLoop:
 
     def loss(self, loss: Any) -> None:
         """The loss of this forward pass, a number or a tensor with one, where the model does not give it."""
-        sizes = getattr(loss, "shape", ())
-        if loss is None or math.prod(sizes) != 1:
+        if (was := _no_number(loss)) is not None:
             if not self._warned and self._is_open:
                 self._warned = True
-                was = "None" if loss is None else f"a tensor of {'×'.join(map(str, sizes))}"
                 _warn(f"tl.watch: run.loss takes a number or a tensor with one, and was given {was}: not recorded", 3)
             return
         self.guard(lambda: self.log.lost(loss.detach() if hasattr(loss, "detach") else loss))()
@@ -337,12 +338,23 @@ class OwnLoop:
         return rank_and_ranks()
 
 
+def _no_number(loss: Any) -> str | None:
+    """What was given in the place of a loss; None for a number and a tensor with one, whose value is read later."""
+    try:
+        if isinstance(sizes := getattr(loss, "shape", None), tuple):
+            return None if math.prod(sizes) == 1 else f"a tensor of {'×'.join(map(str, sizes))}"
+        float(loss)
+    except Exception:  # of a number of somebody else's
+        return "None" if loss is None else f"a {type(loss).__name__}"
+    return None
+
+
 def _warn(text: str, level: int) -> None:
     """A warning, which never ends the loop: under `-W error` it is a line on stderr."""
     try:
         warnings.warn(text, stacklevel=level)
-    except Warning:
-        with contextlib.suppress(OSError, ValueError), warnings.catch_warnings():
+    except Exception:  # also of a `warnings.showwarning` of somebody's own
+        with contextlib.suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.warn(text, stacklevel=level)
 

@@ -6,6 +6,7 @@ Only the outermost module is hooked: gradient checkpointing calls the inner ones
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -69,7 +70,7 @@ class ModelHooks:
         self._called = self._forwards = 0
         self._mask_at = place_of_mask(core_of(model))
         self._reached = guard(self._gradient_reached)
-        before, after = _uncompiled(guard(self._before)), _uncompiled(guard(self._after))
+        before, after = _Unsaved(_uncompiled(guard(self._before))), _Unsaved(_uncompiled(guard(self._after)))
         self._stamped = guard(self._passed_back)
         self._handles = [
             model.register_forward_pre_hook(before, with_kwargs=True),
@@ -144,6 +145,20 @@ class ModelHooks:
         self._log.spent("backward", began, self._log.moments.now())
         self._called, self._forwards = self._called + 1, 0
         self._on_backward()
+
+
+class _Unsaved:
+    """A hook that stays out of copies and files of the model: there it is a call of the standard library that does
+    nothing, so that whoever loads the file needs no Twinlens."""
+
+    def __init__(self, hook: Callable[..., None]) -> None:
+        self._hook = hook
+
+    def __call__(self, *args: Any) -> None:
+        self._hook(*args)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return getattr, (contextlib.nullcontext(), "__exit__")
 
 
 def innermost(optimizer: Any) -> torch.optim.Optimizer | None:
