@@ -12,7 +12,7 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.html.stack import _machine_line
 from twinlens.reporting.load_kind import kind_of
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.view import in_order, runs_word, view, why_not_valid
+from twinlens.reporting.view import could_hide, in_order, runs_word, view, why_not_valid
 from twinlens.reporting.wording.finding import label_words
 from twinlens.stats.summary.group import group
 
@@ -131,3 +131,11 @@ def test_points_that_differ_in_a_switch_are_named_by_it_the_default_first(demo: 
     alone = group([several[0]])[0]
     assert point_names([alone]) == (precision,), "what all points share is in no name"
     assert alone.switches is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [(0.17, "a change of less than 17 %"), (1.0, "even a change of 100 %"), (1758.5, "even a change of 100 %")],
+)
+def test_a_change_that_could_hide_is_said_in_a_size_that_means_something(change: float, says: str) -> None:
+    assert f"but {says} could hide" in could_hide(change)

@@ -15,6 +15,7 @@ from served_rows import row
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run
 from twinlens.reporting.screen.one_run import run_screen
+from twinlens.reporting.text.peer_table import TOOL_NAMES, peer_table
 from twinlens.stats.run_summary import summarise
 
 TOKENS = 64
@@ -55,6 +56,20 @@ def test_an_answer_that_comes_whole_has_no_tpot_and_the_first_screen_says_so(tmp
     screen = " ".join(console.export_text().split())
     assert "The server does not stream: 80 of 80 answers came whole at one moment, not token by token." in screen
     assert "TPOT 0" not in screen
+
+
+@pytest.mark.parametrize("tool", TOOL_NAMES)
+@pytest.mark.parametrize(
+    ("answer", "says"), [(AT_ONCE["one event with the whole text"], True), ((STREAMED, (1,) * TOKENS), False)]
+)
+def test_another_tools_figures_of_whole_answers_are_shown_with_a_warning(
+    tmp_path: Path, tool: str, answer: tuple[Sequence[float], Sequence[int]], says: bool
+) -> None:
+    run = run_of(tmp_path, [answer] * 40, slo={"tpot_s": 0.2})
+    console = Console(width=80, record=True)
+    console.print(peer_table([run], tool))
+    screen = " ".join(console.export_text().split())
+    assert ("! 40 of 40 answers came whole at one moment" in screen) is says
 
 
 @pytest.mark.parametrize("limit", [{"tpot_s": 0.2}, {"itl_s": 0.2, "ttft_s": 5.0}])

@@ -217,8 +217,8 @@ def could_hide(change: float | None) -> str:
     """Why something is provisional."""
     if change is None:
         return "nothing wrong was seen, but too little to show a change"
-    shown = digits(100 * change, 2)
-    return f"nothing wrong was seen, but a change of less than {shown} % could hide; intervals include it"
+    hidden = "even a change of 100 %" if change >= 1 else f"a change of less than {digits(100 * change, 2)} %"
+    return f"nothing wrong was seen, but {hidden} could hide; intervals include it"
 
 
 def _reason(label: str, sentences: Sequence[str], runs: int) -> str:

@@ -16,6 +16,7 @@ from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.text.footnote import Footnotes, hanging
 from twinlens.stats.peers.names import TOOLS
+from twinlens.stats.serving.latency import unstreamed
 from twinlens.stats.summary.serving import is_served, peers
 
 TOOL_NAMES = tuple(name.replace("_", "-") for name in TOOLS)
@@ -48,12 +49,20 @@ def peer_table(runs: Sequence[Run], tool: str) -> RenderableType:
     parts: list[RenderableType] = []
     for run in runs:
         title = f"{display.clean(run.id, 60)} as {TOOLS[name]} counts"
-        parts += [Text(title, style="bold"), _table(peer_figures(run, tool)), Text("")]
+        figures = peer_figures(run, tool)
+        parts += [Text(title, style="bold"), *_not_streamed(run), _table(figures), Text("")]
     explanation = (
         "From the same rows as all else, under that tool's definitions: answered requests only where it leaves "
         f"failures out, and no steady window. How each differs: `twinlens explain {name.replace('_', '-')}`."
     )
     return Stack(*parts, hanging("", explanation, "dim"))
+
+
+def _not_streamed(run: Run) -> list[RenderableType]:
+    """The warning that times between tokens, and goodput by them, say nothing, though that tool prints them."""
+    why = unstreamed(run.requests)
+    said = f"{why}: what this tool prints of the time between tokens, and goodput by a limit on it, says nothing."
+    return [hanging("! ", said, "")] if why else []
 
 
 def _table(figures: Mapping[str, Estimate]) -> RenderableType:
