@@ -216,7 +216,7 @@ def test_like_takes_model_lengths_engine_and_load_from_the_run() -> None:
         ({"peak": 0.5}, "--peak is the peak over the mean load"),
         ({"spare": "-1"}, "is no count of copies"),
         ({"precision": "fp7"}, "unknown weight format 'fp7'"),
-        ({"tensor": 3}, "do not divide by a tensor degree of 3"),
+        ({"tensor": 3}, "3 devices cannot divide 32 heads"),
         ({"tensor": 2, "devices": 3}, "--devices 3 does not divide by --tensor 2"),
         ({"tokens": "1B"}, "--tokens is no option of serving"),
         ({"train": "full", "users": 3}, "--users is no option of training"),

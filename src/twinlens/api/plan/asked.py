@@ -30,6 +30,15 @@ from twinlens.theory.parameter import parameters
 from twinlens.theory.tower import tower_parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS
 
+_USUAL_CONTEXT = 8192
+
+
+def context_of(context: object, subject: Subject) -> int:
+    """Tokens of a served user: as asked, else 8K, or as many as the model has positions where these are fewer."""
+    if context is not None:
+        return tokens_of("context", context)
+    return min(_USUAL_CONTEXT, subject.shape.max_context) if subject.shape else _USUAL_CONTEXT
+
 
 def subject_of(word: str, catalogue: Catalogue) -> Subject:
     """A model by its name, folder or file, or by its size alone: "70B". Raises BadInput (TL201, TL202, TL231)."""

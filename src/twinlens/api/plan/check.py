@@ -22,15 +22,15 @@ from twinlens.planning.check.interconnect import joined
 from twinlens.planning.check.perceived import users_at
 from twinlens.planning.check.power import Supply, power_figures
 from twinlens.planning.check.stack import Stack, rulings
-from twinlens.planning.figure import Figure, Input
+from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving
-from twinlens.planning.fit.serving_answer import divided
+from twinlens.planning.fit.serving_answer import divided, refuse_impossible
 from twinlens.planning.fit.serving_answer import placed as served_on
 from twinlens.planning.fit.training import FROZEN, Training
 from twinlens.planning.fit.training_answer import Ways
 from twinlens.planning.fit.training_answer import placed as trained_on
-from twinlens.planning.prediction.device_rates import is_rated
+from twinlens.planning.prediction.device_rates import is_calibrated_kind, is_rated
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.stored import spoken
 from twinlens.planning.subject import Subject
@@ -105,13 +105,17 @@ def check(
     time: tuple[Figure, ...] = ()
     if isinstance(plan, Training):
         predicted = mfu is None and plan.method != "qlora" and subject.shape is not None and is_rated(on)
-        time = _predicted(train or "", subject, on, many, context, tokens, deadline) if predicted else _time(
-            plan, on, many, tokens, deadline, share
-        )  # fmt: skip
+        if mfu is None and not is_calibrated_kind(on):
+            time = _unsaid(on, tokens, deadline)
+        elif predicted:
+            time = _predicted(train or "", subject, on, many, context, tokens, deadline)
+        else:
+            time = _time(plan, on, many, tokens, deadline, share)
     ran = above_zero("hours", hours, 1e7) if hours is not None else _hours(time)
     if isinstance(plan, Serving):
         plan = replace(plan, runtime=runtime_of(named or "vllm"))
         plan, tensor = divided(plan, many, on)
+        refuse_impossible(plan, tensor)
     memory = trained_on(plan, on, many, Ways()) if isinstance(plan, Training) else served_on(plan, on, tensor)
     answer = Check(
         plan, stack, many, rulings(stack, (*rules, *shipped_rules())), memory,
@@ -155,6 +159,17 @@ def _time(
     hours = device_hours(plan, device, trained_tokens_of("tokens", tokens), mfu)
     targets = () if deadline is None else tuple(seconds_of("deadline", word) for word in str(deadline).split(","))
     return (hours, run_time(hours, devices), *deadlines(hours, targets))
+
+
+def _unsaid(device: Device, tokens: object, deadline: object) -> tuple[Figure, ...]:
+    """No time on a processor: `plan capacity` predicts none, and shares of a peak are those of accelerators."""
+    if tokens is None:
+        return ()
+    trained_tokens_of("tokens", tokens)
+    why = Finding("plan-unknown", "warns", "device-hours", {"model": device.name, "needs": "time"})
+    names = (("device-hours", "device-hours"), ("run-time", "s"))
+    wanted = [seconds_of("deadline", word) for word in str(deadline).split(",")] if deadline is not None else []
+    return tuple(absent(*each, why) for each in (*names, *[("devices-needed", "devices")] * len(wanted)))
 
 
 def _predicted(

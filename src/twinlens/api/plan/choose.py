@@ -8,7 +8,7 @@ from typing import Any
 
 from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of, watts_of
 from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import beside_of, subject_of, unverified
+from twinlens.api.plan.asked import beside_of, context_of, subject_of, unverified
 from twinlens.api.plan.choose_asked import (
     TRAINED_IN,
     among,
@@ -150,8 +150,11 @@ def _serving(
     precision: str | None,
     own: Own | None,
 ) -> tuple[ServingWanted, tuple[Finding, ...]]:
-    whole = tokens_of("context", "8K" if context is None else context)
-    shape = _shape(subject, "context", whole)
+    whole, shape = context_of(context, subject), _shape(subject)
+    if whole > shape.max_context:
+        raise BadInput(
+            f"--context {whole:,} is more than the {shape.max_context:,} positions of {subject.name}", code=UNREADABLE
+        )
     out = tokens_of("answer", min(512, max(1, whole // 4)) if answer is None else answer)
     if out >= whole:
         raise BadInput(
@@ -181,7 +184,7 @@ def _training(
     own: Own | None,
 ) -> tuple[TrainingWanted, tuple[Finding, ...]]:
     long = tokens_of("length", "4K" if length is None else length)
-    shape = _shape(subject, "length", long)
+    shape = _shape(subject)
     if (tokens is None) != (within is None):
         raise BadInput("a deadline is --tokens and --within together: --tokens 100M --within 12h", code=UNREADABLE)
     rate = many = None
@@ -206,15 +209,10 @@ def _training(
     return found, (*notes, assumed("engine", found.engine, lens="training"))
 
 
-def _shape(subject: Subject, name: str, tokens: int) -> DecoderShape:
+def _shape(subject: Subject) -> DecoderShape:
     if subject.shape is None:
         raise BadInput(
             f"the layers of {subject.name} are not known, and speed follows from them; name a model or its config.json",
-            code=UNREADABLE,
-        )
-    if tokens > subject.shape.max_context:
-        raise BadInput(
-            f"--{name} {tokens:,} is more than the {subject.shape.max_context:,} positions of {subject.name}",
             code=UNREADABLE,
         )
     return subject.shape

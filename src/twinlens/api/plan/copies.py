@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from twinlens.api.plan.number import UNREADABLE, count_of
 from twinlens.errors import BadInput
-from twinlens.planning.capacity.limit import answer_at, is_rate
+from twinlens.planning.capacity.limit import answer_at, is_rate, load_of
 from twinlens.planning.capacity.target import Target
 from twinlens.planning.figure import assumed
-from twinlens.planning.fit.degree import copy_layouts, may_group
-from twinlens.planning.fit.serving_answer import check_groups
+from twinlens.planning.fit.degree import copy_layouts, may_group, tensor_degrees
+from twinlens.planning.fit.serving_answer import refuse_impossible
 from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.room import plan_of, room
@@ -47,7 +47,7 @@ def placed(
     if many % each:
         named = " × ".join(f"--{name} {degree}" for name, degree in asked.items())
         raise BadInput(f"--devices {many} does not divide by {named}", code=UNREADABLE)
-    check_groups(plan_of(share_of(whole, many, copy)), copy[0])
+    refuse_impossible(replace(plan_of(whole), groups=copy[1]), copy[0])
     return share_of(whole, many, copy), many // each
 
 
@@ -64,7 +64,7 @@ def with_room(whole: ServingQuestion, most: int, known: Calibrated) -> list[Copy
 
     Raises BadInput where none has it.
     """
-    legal = [(degree, 1) for degree in _DEGREES if degree <= most and whole.shape.heads % degree == 0]
+    legal = [(degree, 1) for degree in tensor_degrees(whole.shape, most) if degree in _DEGREES]
     largest = replace(whole, tensor=legal[-1][0])
     if may_group(whole.device) and plan_of(whole).runtime.shares_experts:
         legal += copy_layouts(whole.shape, most)
@@ -79,8 +79,14 @@ def _best(whole: ServingQuestion, many: int, legal: list[Copy], known: Calibrate
     """The first layout that keeps the target, else the one whose times are nearest to it."""
     if len(legal) == 1:
         return legal[0]
-    times = {copy: _times_over(share_of(whole, many, copy), known, target) for copy in legal}
-    return min(legal, key=lambda copy: (max(times[copy], 1.0), math.prod(copy), copy[1]))
+    shares = {copy: share_of(whole, many, copy) for copy in legal}
+    times = {copy: _times_over(share, known, target) for copy, share in shares.items()}
+    crowded = {copy: not is_rate(share) and load_of(share) > room(share) for copy, share in shares.items()}
+
+    def missed(copy: Copy) -> tuple[bool, float, int, int]:
+        return times[copy] > 1 or crowded[copy], max(times[copy], 1.0), math.prod(copy), copy[1]
+
+    return min(legal, key=missed)
 
 
 def _times_over(copy: ServingQuestion, known: Calibrated, target: Target) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 
 from twinlens.api.plan.amount import tokens_of
 from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import asked_device, beside_of, kv_format_of, subject_of, weight_format_of
+from twinlens.api.plan.asked import asked_device, beside_of, context_of, kv_format_of, subject_of, weight_format_of
 from twinlens.api.plan.like_memory import LikeMemory, like_memory
 from twinlens.api.plan.number import UNREADABLE, count_of, one_of
 from twinlens.errors import BadInput
@@ -154,7 +154,7 @@ def serving_of(
         kv_name,
         kv_bytes,
         count_of("users", 1 if users is None else users),
-        tokens_of("context", "8K" if context is None else context),
+        context_of(context, subject),
         RUNTIMES[one_of("runtime", given.get("runtime", "vllm"), RUNTIMES)],
         None if most is None else count_of("max-sequences", most),
         count_of("pipeline", given.get("pipeline", 1)),

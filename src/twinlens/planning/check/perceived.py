@@ -9,8 +9,9 @@ from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.prediction.answer import ServingAnswer, refuse_processor, serving_answer
 from twinlens.planning.prediction.band import LEVEL
-from twinlens.planning.prediction.device_rates import is_rated
+from twinlens.planning.prediction.device_rates import is_calibrated_kind, is_rated
 from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.planning.prediction.room import room
 from twinlens.planning.prediction.shipped import shipped
 from twinlens.record.finding import Finding
 
@@ -26,13 +27,13 @@ def users_at(question: ServingQuestion, speed: float, name: str) -> Figure:
         refuse_processor(question.device, shipped()["serving"])
         alone = serving_answer(question)
     except BadInput:
-        return absent(name, "users", _unknown(question, "prediction" if is_rated(question.device) else "device-rate"))
-    room = min(int(alone.most_sequences), MOST_USERS)
-    low, taken, high = (_most(question, speed, of, room) for of in (_slow, _value, _quick))
+        return absent(name, "users", _unknown(question, _lacking(question)))
+    most = min(int(alone.most_sequences), MOST_USERS)
+    low, taken, high = (_most(question, speed, of, most) for of in (_slow, _value, _quick))
     if not taken:
         return absent(name, "users", _unknown(question, "speed", speed=speed, alone=1 / alone.tpot_s.value))
     inputs = (Input("speed", speed, "tokens/s"), Input("tpot-alone", alone.tpot_s.value, "s", alone.fitted_on),
-              Input("room", room, "users", "of whom the cache fits"))  # fmt: skip
+              Input("room", most, "users", "of whom the cache fits"))  # fmt: skip
     return Figure(
         name, taken, "users", "", inputs, low=min(low, taken), high=max(high, taken), level=LEVEL,
         source="planning/prediction: the most whose TPOT is at most 1 / speed",
@@ -59,6 +60,18 @@ def _value(answer: ServingAnswer) -> float:
 
 def _quick(answer: ServingAnswer) -> float:
     return answer.tpot_s.low
+
+
+def _lacking(question: ServingQuestion) -> str:
+    """Why not even one user is predicted."""
+    if not is_rated(question.device):
+        return "device-rate"
+    if not is_calibrated_kind(question.device):
+        return "accelerator"
+    try:
+        return "room" if room(question) < 1 else "prediction"
+    except BadInput:  # the format is not predicted
+        return "prediction"
 
 
 def _unknown(question: ServingQuestion, needs: str, **numbers: float) -> Finding:

@@ -68,7 +68,7 @@ def divided(plan: Serving, devices: int, device: Device | None) -> tuple[Serving
 def serving_answer(plan: Serving, device: Device | None, tensor: int, devices: Sequence[Device]) -> Fit:
     """The answer. `devices`: the catalogue, from which others are proposed."""
     for served in (plan, *plan.beside):
-        _check(served, tensor)
+        refuse_impossible(served, tensor)
     asked = placed(plan, device, tensor) if device else None
     others = tuple(each for one in devices if one.form != "processor" and (each := fewest(plan, one)) is not None)
     others = tuple(sorted(others, key=lambda each: (each.devices, each.usable.number)))
@@ -86,7 +86,7 @@ def _legal(plan: Serving) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return (*found, ("groups", group_degrees(shape, 1, 128))) if shape.experts else found
 
 
-def _check(plan: Serving, tensor: int) -> None:
+def refuse_impossible(plan: Serving, tensor: int) -> None:
     """Raises BadInput (TL231) for a degree that does not divide the heads, or a context beyond the model's."""
     shape = plan.subject.shape
     if shape is None:
@@ -100,7 +100,7 @@ def _check(plan: Serving, tensor: int) -> None:
             f"{tensor} devices cannot divide {shape.heads} heads ({shape.kv_heads} KV heads) evenly; legal: {known}",
             code="TL231",
         )
-    check_groups(plan, tensor)
+    _check_groups(plan, tensor)
     if plan.context > shape.max_context:
         raise BadInput(
             f"--context {plan.context:,} is more than the {shape.max_context:,} positions of {plan.subject.name}",
@@ -108,7 +108,7 @@ def _check(plan: Serving, tensor: int) -> None:
         )
 
 
-def check_groups(plan: Serving, tensor: int) -> None:
+def _check_groups(plan: Serving, tensor: int) -> None:
     """Raises BadInput (TL231) for groups that have no experts to share, or fewer experts than devices."""
     shape = plan.subject.shape
     if plan.groups == 1:

@@ -14,6 +14,7 @@ from twinlens.planning.prediction.work import Work
 from twinlens.theory.number import Number
 
 _ROUNDS = 12
+ROOM_FOR_TWO = 2.0
 _FELT_SHARE = 0.2
 """Least share of another's prefill that a step feels, however much they have in common: taken without a source."""
 
@@ -80,7 +81,8 @@ def open_loop(
     """Requests that arrive at random, `requests_per_s` on average.
 
     A request finds those that are there on average (Poisson arrivals) and itself. With an affine step c0 + c1·B and no
-    prefill this is the processor-sharing queue: E[T] = m·(c0 + c1) / (1 − λ·m·c1).
+    prefill this is the processor-sharing queue: E[T] = m·(c0 + c1) / (1 − λ·m·c1). A cache with room for one sequence
+    serves one at a time: M/D/1, whose wait is S·ρ / (2·(1 − ρ)).
     """
     context = prompt + answer / 2.0
     most = np.maximum(most, 1.0)
@@ -98,7 +100,14 @@ def open_loop(
     extra = added_s(there)
     busy = np.minimum(requests_per_s * extra, 1.0)
     wait = extra * busy / (2.0 * np.maximum(1.0 - busy, 1e-9)) + tpot / 2.0 + fitted.arrive_s
-    full = there + 1.0 > most
+    step = decode_step(work, rates, layout, fitted, 1.0, context).total_s
+    taken = alone + answer * step
+    used = requests_per_s * taken
+    queue = taken * used / (2.0 * np.maximum(1.0 - used, 1e-9)) + step / 2.0 + fitted.arrive_s
+    is_one = most < ROOM_FOR_TWO
+    full = np.where(is_one, used >= 1.0, there + 1.0 > most)
+    tpot, wait = np.where(is_one, step, tpot), np.where(is_one, queue, wait)
+    there = np.where(is_one, requests_per_s * answer * step, there)
     return Served(np.where(full, np.inf, tpot), alone, np.where(full, np.inf, wait), there, requests_per_s, most)
 
 

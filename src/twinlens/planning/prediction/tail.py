@@ -12,7 +12,7 @@ import numpy as np
 
 from twinlens.planning.prediction.constant import Values
 from twinlens.planning.prediction.place import Layout, Rates
-from twinlens.planning.prediction.serving import Served, interference_s
+from twinlens.planning.prediction.serving import ROOM_FOR_TWO, Served, interference_s
 from twinlens.planning.prediction.step_time import decode_step
 from twinlens.planning.prediction.work import Work
 
@@ -36,10 +36,13 @@ def open_tail(
     M/G/1 (Kingman 1962), and for two steps: the one under way, and its own beside those who decode. TPOT: sequences
     that decode are a processor-sharing queue, whose numbers do not depend on how lengths are distributed:
     π(n) = Π λ·m·s(k) / k for k up to n. A request that finds the 99th percentile of them keeps as many, with the 99th
-    percentile of prefills (Poisson) while it decodes.
+    percentile of prefills (Poisson) while it decodes. Where a cache has room for one sequence, requests wait for whole
+    requests before them, and no prefill of others comes while they decode.
     """
     rate, most = float(served.requests_per_s), max(int(np.floor(float(served.most))), 1)
+    is_one = most < ROOM_FOR_TWO
     extra = float(np.ravel(interference_s(work, rates, layout, fitted, prompt, served.batch + 1.0, 1.0))[0])
+    extra = float(served.prefill_s + answer * served.tpot_s) if is_one else extra
     busy, context = rate * extra, prompt + answer / 2.0
     if busy >= 1 or not math.isfinite(float(served.tpot_s)):
         return Tail(math.inf, math.inf)
@@ -49,7 +52,7 @@ def open_tail(
     shares = np.cumsum(np.exp(logs - logs.max()))
     found = int(np.searchsorted(shares, LEVEL * shares[-1]))
     step = float(steps[min(found, len(steps) - 1)])
-    prefills = _poisson(rate * answer * step / (1.0 - busy))
+    prefills = 0.0 if is_one else _poisson(rate * answer * step / (1.0 - busy))
     queue = extra / (2.0 * (1.0 - busy)) * math.log(busy / (1.0 - LEVEL)) if busy > 1.0 - LEVEL else 0.0
     tpot = max(step + prefills * extra / answer, float(served.tpot_s))
     first = float(served.prefill_s) + max(queue, 0.0) + 2.0 * step + float(fitted.arrive_s)
