@@ -8,21 +8,13 @@ from twinlens.planning.roi.answer import FRONTIER_MONTHS, Roi
 from twinlens.record.finding import Finding
 from twinlens.reporting.chart.plan_money import outlay_chart, tornado_chart
 from twinlens.reporting.html.plan_page import PlanPage, PlanTable
-from twinlens.reporting.wording.money import WAYS, money_words
+from twinlens.reporting.wording.money import WAYS
+from twinlens.reporting.wording.plan_roi import pays_words, verdict_words
 from twinlens.units import digits
 
 
 def roi_page(answer: Roi, notes: Sequence[Finding] = ()) -> PlanPage:
     """What the page of one answer shows."""
-    saved, months = answer.saved(), answer.months[-1]
-    way = WAYS[answer.cheapest(months)]
-    what = money_words(abs(saved), answer.terms.currency)
-    verdict = f"Buying saves {what}" if saved > 0 else f"{way[0].upper()}{way[1:]} is cheaper by {what}"
-    pays = [
-        f"Against {WAYS[each.name.removeprefix('months-')]} buying "
-        f"{'never pays' if each.value is None else f'pays from month {digits(float(each.value))}'}."
-        for each in answer.break_even()
-    ]
     used = f"{digits(100 * float(answer.terms.busy), 2)} % of the hours used"
     tornado = tornado_chart(answer)
     rows = tuple((f"{100 * busy:.0f} % used", *(WAYS[one] for one in ways)) for busy, ways in answer.frontier())
@@ -30,7 +22,7 @@ def roi_page(answer: Roi, notes: Sequence[Finding] = ()) -> PlanPage:
     return PlanPage(
         "buy or rent",
         f"{', '.join(WAYS[one] for one in answer.terms.ways())}; {used}",
-        (f"{verdict} over {months} months, with {used}.", *pays),
+        (verdict_words(answer), pays_words(answer)),
         answer.figures(),
         (outlay_chart(answer), *(() if tornado is None else (tornado,))),
         (PlanTable("The cheapest way, by use and by months.", heads, rows),),

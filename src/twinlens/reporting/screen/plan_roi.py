@@ -19,6 +19,7 @@ from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.money import WAYS, money_words
 from twinlens.reporting.wording.plan import figure_words
+from twinlens.reporting.wording.plan_roi import pays_words, verdict_words
 from twinlens.units import digits
 
 _MOST_SWINGS = 2
@@ -35,7 +36,7 @@ def roi_screen(answer: Roi, notes: Sequence[Finding] = (), *, why: bool = False)
 
 def _lines(answer: Roi, notes: Sequence[Finding], why: bool) -> Iterator[RenderableType]:
     months = answer.months[-1]
-    yield hanging("", _head(answer), "bold")
+    yield hanging("", f"{verdict_words(answer)} {pays_words(answer)}", "bold")
     yield _table(answer)
     yield from row("used at   ", [_share(answer.shares(each)[0], each) for each in answer.months])
     if why:
@@ -48,21 +49,6 @@ def _lines(answer: Roi, notes: Sequence[Finding], why: bool) -> Iterator[Rendera
         yield hanging(mark, f"{each.name.replace('-', ' ')}: {figure_words(each)}", "")
     yield from row("assumed   ", [clause_of(each) for each in (*notes, *answer.assumptions())])
     yield from row("prices    ", sources(answer.costs(months), 200 if why else 40))
-
-
-def _head(answer: Roi) -> str:
-    saved, months, busy = answer.saved(), answer.months[-1], digits(100 * float(answer.terms.busy), 2)
-    pays = [f"against {WAYS[each.name.removeprefix('months-')]} {_months(each)}" for each in answer.break_even()]
-    what, way = money_words(abs(saved), answer.terms.currency), WAYS[answer.cheapest(months)]
-    verdict = f"Buying saves {what}" if saved > 0 else f"{way[0].upper()}{way[1:]} is cheaper by {what}"
-    return f"{verdict} over {months} months, with {busy} % of the hours used. Buying pays {'; '.join(pays)}."
-
-
-def _months(figure: Figure) -> str:
-    if figure.value is None:
-        return "never"
-    band = f" ({digits(float(figure.low or 0))} to {digits(float(figure.high))})" if figure.high is not None else ""
-    return f"from month {digits(float(figure.value))}{band}"
 
 
 def _table(answer: Roi) -> RenderableType:
