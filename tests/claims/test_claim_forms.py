@@ -324,6 +324,8 @@ def test_a_difference_or_a_part_is_not_the_whole(sentence: str, ruling: str) -> 
         ("8B in FP16 leaves nothing on a 24 GB card", "incomplete"),
         ("DeepSeek-V3 in FP8 needs more than eight H100s with 80 GB", "holds"),
         ("Llama 3.1 8B in FP8 needs more than eight H100s with 80 GB", "wrong"),
+        ("It takes four H100s with 80 GB to hold 70B in FP8", "incomplete"),
+        ("It takes two H100s with 80 GB to hold 70B in BF16", "holds"),
         ("One decode step of 70B in BF16 on an H100 SXM takes at least 40 ms", "incomplete"),
     ],
 )

@@ -32,6 +32,7 @@ _NEEDS = re.compile(r"(?i)\b(?:needs?|requires?|takes?|wants?|must|demands?|mini
 _OF_KV = re.compile(r"(?i)\d ?[GMT]i?B (?:(?:of|for)(?: the)? )?kv\b")
 _LEAVES = re.compile(r"(?i)leav(?:es?|ing) (?:only |about |around |roughly |some )*$")
 _CLOSE = 30  # letters
+_TAKES = re.compile(r"(?i)\b(?:needs?|requires?|takes?|demands?) (?:about |around |roughly |some |~)*$")
 _LEFT = re.compile(r"(?i) (?:(?:is|are|of \w+|for \w+) )?(?:left|to spare|remain)")
 _TOO_BIG = re.compile(r"(?i)\btoo (?:big|large|much|heavy|fat|wide)\b.*\b(?:for|to)\b")
 _MORE_THAN = re.compile(r"(?i)(?:more than|above|>)")
@@ -188,6 +189,7 @@ def _room_answer(
         "no-room" if refuses else "memory", "bytes", said, cases, bound="at-most" if refuses else "at-least",
         assumed=notes, missing=missing, solutions=solutions, remarks=remarks,
         refuted=None if refuses or held else _fewer(view, cases, room),
+        is_open=not refuses and not held and _half_is_enough(view, cases, room),
     )  # fmt: skip
 
 
@@ -198,6 +200,14 @@ def _fewer(view: View, cases: tuple[Case, ...], room: float) -> Finding | None:
         return None
     enough = math.ceil(max(case.value for case in cases) / (room / many))
     return remark("fewer", devices=enough) if enough < many else None
+
+
+def _half_is_enough(view: View, cases: tuple[Case, ...], room: float) -> bool:
+    """Whether half of the devices that "it takes" hold it too: the cache may need the others, and it is not said."""
+    said = next(iter(view.claim.all("devices")), None)
+    if said is None or said.side or not _TAKES.search(view.claim.text[: said.at]):
+        return False
+    return max(case.value for case in cases) <= room / 2
 
 
 def _refuses(view: View) -> bool:
