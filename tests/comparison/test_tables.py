@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -152,3 +153,16 @@ def test_what_an_executor_is_good_for_has_words_and_a_page(code: str) -> None:
     assert sentence_of(FITS[code]) == said[code]
     assert advice_of(FITS[code])
     assert find(code).name == "good-for"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("kernel-bound", "the rate of its kernels"), ("latency-bound", "fixed costs of a step"),
+        ("below-ceilings", "no ceiling, it is below both"), ("queue-bound", "queue"),
+    ],
+)  # fmt: skip
+def test_what_limits_a_run_is_said_in_words(verdict: str, words: str) -> None:
+    found = FITS["good-for"]
+    told = sentence_of(replace(found, numbers=dict(found.numbers) | {"resource": verdict}))
+    assert told == f"Good for training demo in bf16; what limits it: {words}."

@@ -170,8 +170,7 @@ def _of_each(claim: Claim) -> Claim:
 
 def _is_beside(text: str, said: Said, word: Word) -> bool:
     """Whether a word stands beside a number, with nothing but "of context" or "for" between: "each user has 8K"."""
-    first, last = sorted((said, word), key=lambda each: each.at)
-    between = text[_end(first) : last.at]
+    between = text[_end(said) : word.at] if said.at < word.at else text[_end(word) : said.at]
     return (
         re.fullmatch(r"(?i)(?: ?(?:tokens?|of|context|for|has|with|at|a|and|holds|in|gets|each)\b)* ?", between)
         is not None

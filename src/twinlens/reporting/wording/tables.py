@@ -30,9 +30,16 @@ def _what(finding: Finding) -> str:
     return f"{work} {clean(model, 40)} in {clean(precision, 40)}"
 
 
+_LIMITS = {
+    "indeterminate": "not known", "kernel-bound": "the rate of its kernels",
+    "below-ceilings": "no ceiling, it is below both", "latency-bound": "fixed costs of a step",
+}  # fmt: skip
+"""Verdicts that name no resource, as what limits a run."""
+
+
 def _resource(finding: Finding) -> str:
     known = str(number(finding, "resource"))
-    return "not known" if known == "indeterminate" else clean(known.replace("-bound", ""), 40)
+    return _LIMITS.get(known) or clean(known.replace("-bound", ""), 40)
 
 
 def _state(finding: Finding) -> str:
