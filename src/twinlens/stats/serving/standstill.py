@@ -23,10 +23,10 @@ def standstills(requests: Requests, order: np.ndarray, first: int, delta: float)
     """
     rows = order[first:]
     begin, end = int(requests.intended_ns[rows[0]]), int(requests.intended_ns[rows[-1]])
-    events = np.unique(np.concatenate((requests.chunk_ns, requests.end_ns)))
-    events = events[(events >= begin) & (events <= end)]
+    events = np.concatenate((requests.chunk_ns, requests.end_ns))
+    events = np.sort(events[(events >= begin) & (events <= end)])  # numpy's unique takes ten times as long
     gaps = np.diff(events)
-    if gaps.size < _FEWEST_GAPS or end <= begin:
+    if np.count_nonzero(gaps) < _FEWEST_GAPS or end <= begin:
         return UNDISTURBED
     habit = float(np.partition(gaps, gaps.size - 1 - _RARE)[gaps.size - 1 - _RARE])
     stays = (requests.end_ns - requests.intended_ns)[rows].astype(float)

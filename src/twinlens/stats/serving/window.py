@@ -163,11 +163,14 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     disturbed = _in_positions(requests, order, np.append(heads, len(order)), levels.disturbed)
     window = replace(window, disturbed=disturbed, least_visible_change=levels.least_visible_change, trend=levels.trend)
     stood = standstills(requests, order, first, SERVING_DELTA)
-    if window.validity == "not valid" or not stood.stretches or disturbed.stretches:
+    if stood.heavy and (window.validity != "not valid" or window.label == "disturbed"):
+        # Latencies may show it as well; no other repeat refutes a standstill, as it may refute a level that was left.
+        stretches = disturbed if disturbed.stretches else stood
+        reason = _stood_still(stood)
+        return replace(window, disturbed=stretches, label="disturbed", validity="not valid", reason=reason)
+    if window.validity == "not valid" or disturbed.stretches:
         return window
-    if not stood.heavy:
-        return replace(window, disturbed=stood)
-    return replace(window, disturbed=stood, label="disturbed", validity="not valid", reason=_stood_still(stood))
+    return replace(window, disturbed=stood) if stood.stretches else window
 
 
 def _stood_still(stood: Disturbed) -> Finding:

@@ -20,7 +20,7 @@ from twinlens.stats.steady.slope import Trend, visible
 from twinlens.units import RATIO
 
 if TYPE_CHECKING:
-    from twinlens.stats.summary.group import Summary
+    from twinlens.stats.summary.group import Summary, Verdict
 
 _BY_CHANCE = ("drift", "slowdown", "disturbed", "cyclic", "no steady state", "invalid")
 """Labels that a test gives to a steady run now and then: the other repeats may refute them."""
@@ -111,7 +111,7 @@ def _refuted(wrong: Sequence[Summary], others: Sequence[Summary]) -> bool:
 
     The level of all may differ from that of the others by what counts as one level, or by what their rows scatter.
     """
-    by_chance = all(run.state == "finished" and run.verdict.label in _BY_CHANCE and not _own(run) for run in wrong)
+    by_chance = all(run.state == "finished" and _may_be_chance(run.verdict) and not _own(run) for run in wrong)
     if not by_chance or len(wrong) > len(others) or _chance(len(wrong), len(wrong) + len(others)) < _TOO_MANY:
         return False
     bad, good = ([run.verdict.trend for run in side if run.verdict.trend] for side in (wrong, others))
@@ -122,6 +122,11 @@ def _refuted(wrong: Sequence[Summary], others: Sequence[Summary]) -> bool:
     error = part * math.hypot(*(math.sqrt(sum(one.level_error**2 for one in side)) / len(side) for side in (bad, good)))
     one = math.log1p(good[0].delta)
     return moved <= max(one, min(2 * error, _NEAR * one))
+
+
+def _may_be_chance(verdict: Verdict) -> bool:
+    """Whether a steady run may look like this: tests of levels err, while no steady server stands still."""
+    return verdict.label in _BY_CHANCE and verdict.reason.code != "stood-still"
 
 
 def _chance(wrong: int, runs: int) -> float:
