@@ -34,7 +34,7 @@ def texts_of(material: Sequence[Material]) -> dict[str, str]:
 
 def as_given(runs: Sequence[Run], told: Sequence[Mapping[str, Any]]) -> list[list[Run]]:
     """Runs as they were given to be compared: those of one argument together. `told`: each as evidence.json has it."""
-    numbers = [each.get("given") if isinstance(each.get("given"), int) else 0 for each in told]
+    numbers = [number if isinstance(number := each.get("given"), int) else 0 for each in told]
     return [[run for run, at in zip(runs, numbers, strict=True) if at == number] for number in sorted(set(numbers))]
 
 
