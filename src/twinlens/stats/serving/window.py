@@ -163,8 +163,8 @@ def _steady(requests: Requests, order: np.ndarray, fill: int, rule: SteadyRule) 
     disturbed = _in_positions(requests, order, np.append(heads, len(order)), levels.disturbed)
     window = replace(window, disturbed=disturbed, least_visible_change=levels.least_visible_change, trend=levels.trend)
     stood = standstills(requests, order, first, SERVING_DELTA)
-    if stood.heavy and (window.validity != "not valid" or window.label == "disturbed"):
-        # Latencies may show it as well; no other repeat refutes a standstill, as it may refute a level that was left.
+    if stood.heavy and window.label != "too short":
+        # Latencies may show it as well; no other repeat refutes a standstill, as it may refute a level or a drift.
         stretches = disturbed if disturbed.stretches else stood
         reason = _stood_still(stood)
         return replace(window, disturbed=stretches, label="disturbed", validity="not valid", reason=reason)
