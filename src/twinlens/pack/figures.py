@@ -9,6 +9,7 @@ from typing import Any
 
 from twinlens.stats.run_summary import to_json
 from twinlens.stats.summary.group import Summary
+from twinlens.system.document import json_of
 
 FIGURES = "figures.json"
 """The summary of a run, in its folder of a pack; not summary.json, which reading renews."""
@@ -24,7 +25,7 @@ def figures_of(packed: Mapping[str, Any], summary: Summary, *, whole: bool) -> I
     if not packed:
         yield FIGURES, _ABSENT, "figures of its rows"
         return
-    stated, given = _parts(packed), _parts(json.loads(json.dumps(to_json(summary))))
+    stated, given = _parts(packed), _parts(json_of(json.dumps(to_json(summary))))
     for place in dict.fromkeys([*stated, *given]) if whole else stated:
         said, true = stated.get(place, _ABSENT), given.get(place, _ABSENT)
         if place[0] not in _OF_PROGRAM and (whole or (place[-1] in _PARTS and said is not None)):
