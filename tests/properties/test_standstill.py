@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from benchmarks.coverage.labels import queue
 from benchmarks.coverage.states import noise, run_of
+from hypothesis import given
+from hypothesis import strategies as st
 
 from twinlens.record.request import Requests
+from twinlens.stats.serving import standstill
 from twinlens.stats.serving.standstill import standstills
 from twinlens.stats.serving.window import find_window
 from twinlens.stats.summary.group import Summary, Verdict, group
@@ -85,3 +88,10 @@ def test_looking_for_one_takes_little_more_than_putting_chunks_in_order() -> Non
             work()
         times.append(time.process_time() - begin_s)
     assert times[1] < 8 * times[0]
+
+
+@given(st.lists(st.integers(0, 50), min_size=6, max_size=300), st.integers(1, 40))
+def test_the_longest_gap_but_five_is_the_sixth_in_order(gaps: list[int], block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(standstill, "_BLOCK", block)
+        assert standstill._longest_but(5, np.array(gaps)) == sorted(gaps)[-6]
