@@ -65,6 +65,8 @@ def cases() -> list[tuple[str, str, float, Draw]]:
     return [
         ("mean of independent values", "8 normal", 1.0, lambda rng: _mean(rng.normal(1, 1, 8))),
         ("mean of independent values", "16 of Student's t, 3 degrees", 0.0, lambda rng: _mean(rng.standard_t(3, 16))),
+        ("mean of independent values", "5 saves, lognormal, σ 0.5", math.exp(0.125),
+         lambda rng: _mean(np.exp(0.5 * rng.normal(size=5)))),
         ("mean of skewed values", f"{FEWEST_SKEWED} lognormal, σ 1", skewed,
          lambda rng: _mean(np.exp(rng.normal(size=FEWEST_SKEWED)), fewest=FEWEST_SKEWED)),
         ("mean of skewed values", "8 lognormal, σ 1", skewed,
