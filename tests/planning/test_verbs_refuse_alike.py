@@ -24,7 +24,10 @@ def test_heads_that_seven_devices_cannot_share_are_refused_in_one_sentence(
     verb: Callable[..., Any], model: tuple[str, ...], asked: dict[str, Any]
 ) -> None:
     """28 heads share, their 4 KV heads do not: `fit` said so, and `capacity`, `check` and `cost` went on."""
-    with pytest.raises(BadInput, match=r"7 devices cannot divide 28 heads \(4 KV heads\) evenly; legal: 1, 2, 4$"):
+    copies = "more devices serve as copies: plan capacity"
+    with pytest.raises(
+        BadInput, match=rf"7 devices cannot divide 28 heads \(4 KV heads\) evenly; legal: 1, 2, 4; {copies}$"
+    ):
         verb(*model, **asked)
 
 

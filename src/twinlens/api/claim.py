@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from twinlens.api.claim_fit import beside_plan
 from twinlens.claims.answer import Judged
 from twinlens.claims.grammar import read_claim
 from twinlens.claims.judge import judge
@@ -63,7 +64,8 @@ def claim(text: str = "", **fields: object) -> ClaimResult:
     """
     words = [_phrase(name, value) for name, value in fields.items() if value is not None]
     whole = ", ".join([*([text] if text.strip() else []), *words])
-    return ClaimResult(whole, judge(read_claim(whole)))
+    read = read_claim(whole)
+    return ClaimResult(whole, beside_plan(read, judge(read)))
 
 
 def _phrase(name: str, value: object) -> str:

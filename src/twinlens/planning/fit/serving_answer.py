@@ -97,7 +97,8 @@ def refuse_impossible(plan: Serving, tensor: int) -> None:
     if tensor not in degrees:
         known = ", ".join(map(str, degrees[:12]))
         raise BadInput(
-            f"{tensor} devices cannot divide {shape.heads} heads ({shape.kv_heads} KV heads) evenly; legal: {known}",
+            f"{tensor} devices cannot divide {shape.heads} heads ({shape.kv_heads} KV heads) evenly; legal: {known}; "
+            f"more devices serve as copies: plan capacity",
             code="TL231",
         )
     _check_groups(plan, tensor)

@@ -188,6 +188,8 @@ def _remark(finding: Finding) -> str:
         "narrower": "the claim is the dense rate in a narrower format, {format}",
         "visible-memory": "the driver of one device shows {gb} GB ({gib} GiB)",
         "no-room": "weights and KV cache need {needed_gb:.4g} GB, and the devices have {room_gb:.4g} GB",
+        "served": "`plan fit` says No: as vLLM serves it by default each device needs {needed_gb:.4g} GB of "
+        "{room_gb:.4g} GB usable",
         "fewer": "{devices} of them are enough",
         "far": "{times:,.0f} times off is more than a slip of a prefix: the sentence may mean something else",
         "both-ways": "the claim counts both directions of a link",
