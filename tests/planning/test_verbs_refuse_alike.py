@@ -109,3 +109,17 @@ def test_requests_at_random_are_served_one_at_a_time_where_there_is_room_for_one
     assert alone.most.number == 1  # type: ignore[union-attr]
     assert tl.plan.cost(model="kimi-k2", device="trainium3", devices=8, precision="fp8", input_tokens=32_512,
                         output_tokens=256, rent="2 USD/h", ttft="99h", tpot="99h", of="mean")  # fmt: skip
+
+
+def test_a_fit_that_is_no_as_one_copy_names_the_copies_that_hold_it() -> None:
+    """`capacity` serves 100 users of 32K on 16 devices as copies, and `fit` of one copy over all said No."""
+    fit = tl.plan.fit("gpt-oss-20b", precision="fp8", users=100, context="32K", device="rtx-4080", devices=16)
+    assert fit.fits is False
+    (told,) = (each.numbers for each in fit.answer.changes if each.subject == "copies")
+    assert (told["copies"], told["users"], told["tensor"]) == (2, 50, 8)
+    each = tl.plan.fit("gpt-oss-20b", precision="fp8", users=50, context="32K", device="rtx-4080", devices=8)
+    assert each.fits, "each copy does fit"
+    assert "2 copies of it with 50 users each, on 8 × rtx-4080 each" in " ".join(repr(fit).split())
+    assert tl.plan.fit("8B", users=300, context="128K", device="H100", devices=8).fits is False
+    alone = tl.plan.fit("8B", users=300, context="128K", device="H100", devices=8).answer.changes
+    assert "copies" not in {each.subject for each in alone}, "no copy holds its share either"

@@ -169,6 +169,7 @@ def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> It
     """One thing changed at a time, kept where the work then fits."""
     if asked.fits is not False:
         return
+    yield from _copies(plan, device, tensor)
     users, context = most_users(plan, asked, device), most_context(plan, asked)
     if users:
         yield change("users", users=users)
@@ -182,6 +183,18 @@ def _changes(plan: Serving, device: Device, tensor: int, asked: Placement) -> It
     if more is not None and more.devices > asked.devices:
         shared = more.split["groups"] > 1
         yield change("devices-groups" if shared else "devices", devices=more.devices, device=device.name, **more.split)
+
+
+def _copies(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:
+    """The fewest copies on the same devices that hold their share of the users, as `plan capacity` divides them."""
+    shape = plan.subject.shape
+    if shape is None or plan.beside or plan.like or plan.pipeline * plan.groups > 1:
+        return
+    for degree in sorted((each for each in tensor_degrees(shape, tensor - 1) if tensor % each == 0), reverse=True):
+        one = replace(plan, users=-(-plan.users * degree // tensor))
+        if placed(one, device, degree).fits:
+            yield change("copies", copies=tensor // degree, users=one.users, device=device.name, tensor=degree)
+            return
 
 
 def _narrower_kv(plan: Serving, device: Device, tensor: int) -> Iterator[Finding]:

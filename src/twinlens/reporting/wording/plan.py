@@ -175,6 +175,7 @@ def _unknown(finding: Finding) -> str:
 
 def _change(finding: Finding) -> str:
     text = {
+        "copies": "{copies} copies of it with {users:,} users each, on {tensor} × {device} each (plan capacity)",
         "users": "{users:,} users at most",
         "context": "{context:,} tokens of context for each",
         "kv": "KV cache in {kv}",
