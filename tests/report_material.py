@@ -13,11 +13,13 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts, FidelityRow
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed, unknown
+from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.record.run import Run
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
 from twinlens.record.step import Marks
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
+from twinlens.record.validity import Validity
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
 from twinlens.stats.run_summary import summarise
@@ -110,14 +112,13 @@ def estimate(value: float, unit: str, half: float = 0.0, n: int | None = None, *
     return Estimate(value, unit, more.pop("method", "by hand"), more.pop("origin", "measured"), n=n, **bounds)
 
 
-def relabelled(pair: Pair, label: str, ranked: bool, reason: str = "as the test says") -> Pair:
-    """The same run under another verdict."""
+def relabelled(pair: Pair, label: str, ranked: bool) -> Pair:
+    """The same run under another verdict, for the reason of that name."""
     run, summary = pair
+    reason = summary.verdict.reason if ranked else Finding(label, "disqualifies")
+    validity: Validity = "valid" if ranked else "not valid"
     return run, replace(
-        summary,
-        verdict=replace(
-            summary.verdict, label=label, validity="valid" if ranked else "not valid", reason=reason, trend=None
-        ),
+        summary, verdict=replace(summary.verdict, label=label, validity=validity, reason=reason, trend=None)
     )
 
 
