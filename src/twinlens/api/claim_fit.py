@@ -35,5 +35,5 @@ def beside_plan(claim: Claim, judged: Judged) -> Judged:
     asked = found.answer.asked
     if found.fits is not False or asked is None:
         return judged
-    needed, usable = (float(each.value or 0) for each in (asked.needed, asked.usable))
-    return replace(judged, findings=(*judged.findings, remark("served", needed=needed, room=usable)))
+    served = remark("served", needed=asked.needed.number, room=asked.usable.number)
+    return replace(judged, findings=(*judged.findings, served))
