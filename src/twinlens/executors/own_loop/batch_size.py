@@ -15,6 +15,8 @@ def size_of(batch: Any) -> tuple[int, int] | None:
     Tokens are positions, padding included. A tensor of whole numbers with two sides is taken for token ids; `input_ids`
     and `inputs_embeds` always are, and of one side for a packed sequence.
     """
+    if type(batch) in (tuple, list):  # the arguments of a call: asked first, as it is done for every pass
+        return next((size for value in batch if (size := size_of(value)) is not None), None)
     if isinstance(batch, Mapping):
         for name in _TOKENS:
             if (shape := _shape(batch.get(name))) is not None:
@@ -40,7 +42,7 @@ def _shape(value: Any) -> tuple[int, ...] | None:
     shape = getattr(value, "shape", None)
     if shape is None or not len(shape):
         return None
-    return tuple(int(side) for side in shape)
+    return tuple(map(int, shape))
 
 
 @functools.lru_cache(maxsize=16)
