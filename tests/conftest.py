@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import sys
 from types import ModuleType
 from typing import Any
 
 import pytest
-import typer.main
 from hypothesis import settings
 
 # The same examples every time, so that a change is judged by what it changed, and no deadline: a busy machine is no
@@ -17,9 +15,6 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("search", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
-
-# Fifty commands with all their options, made of annotations, take 50 ms: once for all calls of the suite is enough.
-typer.main.get_command = functools.cache(typer.main.get_command)
 
 # Nine thousand collected tests are 1.5 million objects, and to walk over them takes a second: every served run does so
 # several times, before it plays. None of them is garbage before the last test has ended.

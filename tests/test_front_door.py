@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 import twinlens as tl
 from material import for_rows, inference, study_of, training, twinlens
@@ -36,7 +35,7 @@ def test_no_wheel_of_an_engine_waits_for_a_build_from_source() -> None:
 
 
 def test_verbs_have_the_same_names_in_both_places() -> None:
-    verbs = set(get_command(app).commands)  # type: ignore[attr-defined]
+    verbs = set(app.commands)
     assert verbs - set(tl.__all__) == {"list"}, "`import *` leaves Python's own word alone"
     assert callable(tl.list)
 

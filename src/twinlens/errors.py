@@ -58,3 +58,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
         return f"did you mean {close[0]!r}?"
     shown = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     return f"known: {shown}"
+
+
+def unknown_option(verb: str, name: str, known: Iterable[str]) -> BadInput:
+    """The refusal of an option that a verb does not have, the same from Python and from the command line."""
+    return BadInput(f"{verb} has no option {name[:42]}; {nearest(name, known)}", code="TL231")

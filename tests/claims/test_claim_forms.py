@@ -8,7 +8,7 @@ import json
 import pytest
 from rich.console import Console
 from test_claim_figures import FIGURES
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import twinlens as tl
 from twinlens.api.claim import FIELDS

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from material import fixed, inference, study_of, training, twinlens
 from twinlens.cli.main import app
@@ -173,7 +173,7 @@ def test_a_process_of_its_own_says_the_same(tmp_path: Path) -> None:
 def test_options_that_are_none_are_a_usage_error() -> None:
     done = call("check", "--colour", "red")
     assert done.exit_code == 2
-    assert "No such option" in done.stderr
+    assert "check has no option --colour; known: " in done.stderr
 
 
 @pytest.mark.parametrize(

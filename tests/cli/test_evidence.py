@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 import twinlens as tl
 from twinlens.cli.main import app

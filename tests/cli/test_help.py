@@ -7,13 +7,12 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
-from twinlens.cli.plan.panel import PANELS
+from twinlens.cli.table import HEADS
 
-COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
+COMMANDS = app.commands
 PLAN = COMMANDS["plan"].commands
 VERBS = [(verb,) for verb in COMMANDS if verb != "plan"] + [("plan", verb) for verb in PLAN]
 
@@ -41,8 +40,8 @@ def test_a_verbs_help_names_no_type_and_ends_with_an_example_on_a_line(verb: tup
 def test_options_of_planning_stand_under_heads(verb: str) -> None:
     shown = call("plan", verb, "--help").stdout
     heads = re.findall(r"^(\S[^:]*):$", shown, re.MULTILINE)
-    known = [head for head in heads if head != "Arguments"]
-    assert known == [head for head in PANELS if head in known], "in one order"
+    known = [head for head in heads if head != "Positional arguments"]
+    assert known == [head for head in HEADS if head in known], "in one order"
     assert max(len(part.splitlines()) for part in re.split(r"^\S[^:]*:$", shown, flags=re.MULTILINE)) <= 20
     for option in PLAN[verb].params:
         assert (

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from plain_server import Plain, plain, stream
 from twinlens.cli.asked import Asked, study_of

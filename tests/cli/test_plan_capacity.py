@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
 from twinlens.reporting.wording.plan_capacity import NAMES

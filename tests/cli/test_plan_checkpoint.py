@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
 from twinlens.planning.checkpoint import Span, save_plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from twinlens.api.plan.asked import device_of
 from twinlens.cli.main import app

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
 from twinlens.planning.quotes.answer import cost_of, quotes_answer

@@ -31,7 +31,7 @@ def test_only_verbs_that_read_make_their_process_one_that_reads(
 ) -> None:
     calls: list[str] = []
     monkeypatch.setattr(sys, "argv", ["twinlens", *words.split()])
-    monkeypatch.setattr(entry, "app", lambda: calls.append("app"))
+    monkeypatch.setattr(entry, "app", lambda **_: calls.append("app"))
     monkeypatch.setattr(reading_process, "only_read", lambda: calls.append("reads"))
     entry.main()
     assert calls == (["reads"] if reads else []) + ["app"]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from material import command, training
 from twinlens.cli.main import app
@@ -43,12 +43,12 @@ def test_help_and_version_load_nothing_heavy() -> None:
         seen = loaded("-m", "twinlens.cli.main", word)
         assert not seen & HEAVY, word
         assert not seen & {"pydantic", "rich.progress", "rich.table", "rich.markdown"}, word
-        assert "typer" in seen
+        assert "click" in seen
 
 
 def test_importing_the_package_loads_nothing_but_itself() -> None:
     seen = loaded("-c", "import twinlens")
-    assert not seen & (HEAVY | {"pydantic", "typer", "rich"})
+    assert not seen & (HEAVY | {"pydantic", "click", "rich"})
     assert "twinlens.version" in seen
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
 from twinlens.diagnosis.probe_ceilings import LINK, probe_ceilings

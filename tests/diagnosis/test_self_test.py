@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import pytest
 from rich.console import Console
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, told, trained
 from material import twinlens

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from hostile_server import Asked, answer, good, hostile
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from material import inference, study_of
 from twinlens.cli.main import app

@@ -8,8 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from twinlens.api.reference import explain
 from twinlens.cli.main import app
@@ -26,7 +25,7 @@ DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *so
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)")
 FENCE = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
-VERBS = set(get_command(app).commands)  # type: ignore[attr-defined]
+VERBS = set(app.commands)
 
 
 def _fenced(text: str, language: str) -> list[str]:
@@ -59,7 +58,7 @@ def _options(command: object) -> set[str]:
     return {word for one in command.params for word in one.opts}.union(*map(_options, inner))  # type: ignore[attr-defined]
 
 
-OPTIONS = {name: _options(command) for name, command in get_command(app).commands.items()}  # type: ignore[attr-defined]
+OPTIONS = {name: _options(command) for name, command in app.commands.items()}
 
 
 @pytest.mark.parametrize("path", [*DOCS, ROOT / "README.md"], ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from twinlens.api.plan.observed import observed
 from twinlens.api.plan.probed import this_device

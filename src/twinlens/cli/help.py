@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+import click
 
-from twinlens.errors import nearest
+from twinlens.errors import nearest, unknown_option
 
 _START = (
     ("twinlens measure --url http://127.0.0.1:8000/v1 --at rate_per_s=1,2,4", "a server that is up"),
@@ -15,7 +15,6 @@ _START = (
     ("twinlens measure chat", "an example by name; twinlens list examples"),
     ("twinlens explain ttft", "what a printed number means"),
 )
-_PANELS = ("Measure", "Read", "Plan", "Look up")
 _EXIT_CODES = "Exit: 0 done, 1 a gate failed, 2 bad input, 3 the executor failed, 130 stopped (rows are kept)."
 _MEANT = {
     "init": "new", "create": "new", "template": "new",
@@ -36,47 +35,55 @@ GATES = ("valid", "provisional")
 """The states that `--gate` may demand, the default first."""
 
 
-class Verbs(TyperGroup):
-    """The command line's verbs."""
+class Verbs(click.Group):
+    """Verbs, under their heads or in one list; a wrong one is answered with the nearest."""
+
+    head = ""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Start here"):
-            formatter.write_dl(list(_START))
-        for title, verbs in _in_panels(self.commands.values(), _panel_of, _PANELS):
+        if self.name == "twinlens":
+            with formatter.section("Start here"):
+                formatter.write_dl(list(_START))
+        for title, verbs in _by_head(self.commands.values(), "Verbs"):
             with formatter.section(title):
                 formatter.write_dl([(verb.name, verb.get_short_help_str(limit=200)) for verb in verbs])
         with formatter.section("Options"):
             formatter.write_dl(_records(self.get_params(ctx), ctx))
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        formatter.write_paragraph()
-        formatter.write_text(f"`twinlens VERB -h` has a verb's options. {_EXIT_CODES}")
+        if self.name == "twinlens":
+            formatter.write_paragraph()
+            formatter.write_text(f"`twinlens VERB -h` has a verb's options. {_EXIT_CODES}")
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in self.commands and not args[0].startswith("-"):
-            ctx.fail(f"there is no verb {args[0][:40]!r}; {_meant(args[0], self.commands)}")
+            if self.name == "twinlens":
+                ctx.fail(f"there is no verb {args[0][:40]!r}; {_meant(args[0], self.commands)}")
+            ctx.fail(f"`twinlens {self.name}` has no verb {args[0][:40]!r}; {nearest(args[0].lower(), self.commands)}")
         return super().resolve_command(ctx, _with_state(args))
 
 
-class Verb(TyperCommand):
-    """One verb: its arguments, its options under their heads (`panels`, in this order), and an example."""
+class Verb(click.Command):
+    """One verb: its arguments, its options under their heads in the order of its table, and an example."""
 
-    panels: tuple[str, ...] = ("Options",)
+    head = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as wrong:
+            from twinlens.cli.screen import sentences
+
+            known = [option.opts[-1] for option in self.params if option.param_type_name == "option"]
+            verb = f"plan {self.name}" if ctx.parent and ctx.parent.info_name == "plan" else self.name
+            with sentences():
+                raise unknown_option(str(verb), wrong.option_name, known) from None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        params = [param for param in self.get_params(ctx) if param.get_help_record(ctx) is not None]
-        arguments = [param for param in params if param.param_type_name == "argument"]
-        if arguments:
-            with formatter.section("Arguments"):
-                formatter.write_dl(_records(arguments, ctx))
-        options = [param for param in params if param not in arguments]
-        for title, chosen in _in_panels(options, self.panel_of, self.panels):
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        for title, chosen in _by_head(each for each in options if not each.hidden):
             with formatter.section(title):
                 formatter.write_dl(_records(chosen, ctx))
-
-    def panel_of(self, option: Any) -> str:
-        """The head that an option stands under."""
-        return _panel_of(option)
 
 
 def _with_state(args: list[str]) -> list[str]:
@@ -86,25 +93,18 @@ def _with_state(args: list[str]) -> list[str]:
     return [f"--gate={GATES[0]}" if bare else word for word, bare in zip(args, is_bare, strict=True)]
 
 
-def _in_panels(
-    items: Iterable[Any], panel_of: Callable[[Any], str], order: Sequence[str]
-) -> list[tuple[str, list[Any]]]:
-    """Verbs or options under their heads, those heads in order that have any."""
-    found = [(panel_of(item), item) for item in items]
-    return [(title, mine) for title in order if (mine := [item for panel, item in found if panel == title])]
-
-
-def _panel_of(item: Any) -> str:
-    return item.rich_help_panel or "Options"
+def _by_head(items: Iterable[Any], other: str = "Options") -> list[tuple[str, list[Any]]]:
+    """Verbs or options under their heads, each where its first one stands; `--help` under the last."""
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        head = getattr(item, "head", "") or (list(found)[-1] if found and "--help" in getattr(item, "opts", ()) else other)
+        found.setdefault(head, []).append(item)
+    return list(found.items())
 
 
 def _records(params: Iterable[Any], ctx: Any) -> list[tuple[str, str]]:
-    """Name and help of each that is not hidden; an argument by its name alone, without the type of Python."""
-    records = [(param, record) for param in params if (record := param.get_help_record(ctx)) is not None]
-    return [
-        (name.partition(" <")[0] if param.param_type_name == "argument" else name, words)
-        for param, (name, words) in records
-    ]
+    """Name and help of each that is not hidden."""
+    return [record for param in params if (record := param.get_help_record(ctx)) is not None]
 
 
 def _meant(word: str, commands: Any) -> str:

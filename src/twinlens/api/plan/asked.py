@@ -33,10 +33,10 @@ from twinlens.theory.weight_format import WEIGHT_FORMATS
 _USUAL_CONTEXT = 8192
 
 
-def context_of(context: object, subject: Subject) -> int:
+def context_of(context: int | None, subject: Subject) -> int:
     """Tokens of a served user: as asked, else 8K, or as many as the model has positions where these are fewer."""
     if context is not None:
-        return tokens_of("context", context)
+        return context
     return min(_USUAL_CONTEXT, subject.shape.max_context) if subject.shape else _USUAL_CONTEXT
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from twinlens.api.plan.asked import asked_device
 from twinlens.api.plan.observed import observed
+from twinlens.api.plan.options import FORMAT, NAME, Catalogue, Probe, Tensor
+from twinlens.api.question import Question, Verb, argument, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.calibrate import Lens, Observation, calibrated, said
 from twinlens.planning.prediction.shipped import Calibrated, calibrated_from, plain, shipped
@@ -20,6 +22,9 @@ from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.system.document import read_json
 from twinlens.version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,13 @@ class Calibration:
     compared: tuple[Compared, ...]
     left_out: tuple[tuple[str, str], ...] = ()
 
+    def screen(self, written: str | None = None) -> RenderableType:
+        """`written`: the file that holds the constants now."""
+        from twinlens.reporting.screen.plan_calibrate import calibrate_screen
+
+        rows = [(each.run, each.metric, each.measured_s, each.public_s, each.own_s) for each in self.compared]
+        return calibrate_screen(rows, self.left_out, written)
+
     def to_json(self) -> dict[str, Any]:
         lenses = {"serving": self.serving, "training": self.training}
         rows = [{"run": c.run, "metric": c.metric, "measured_s": c.measured_s, "public_s": c.public_s, "own_s": c.own_s}
@@ -56,25 +68,35 @@ class Calibration:
         Path(path).write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
 
 
-def calibrate(
-    *runs: str | Path | Run,
-    device: str | None = None,
-    precision: str | None = None,
-    tensor: int = 1,
-    engine: str | None = None,
-    probe: str | Path | None = None,
-    catalogue: str | Path | None = None,
-) -> Calibration:
-    """Constants moved to runs on `device`: median TTFT and TPOT of each served one, at its rate or its users, and the
-    median step of each that trained on one device or over ranks.
+class CalibrateAsked(Question):
+    """Which runs the constants of predictions are moved to."""
 
-    `device`: "this" or a `probe` is a device, too; without one, that of each run. `precision` of the weights, where
-    runs do not say. Raises BadInput for an unknown device or precision, and where no run is of use.
+    runs: Annotated[tuple[Any, ...], argument("Folders of runs or of studies.", "RUN")]
+    device: Annotated[str, option("What they ran on, where they do not say.", NAME)] | None = None
+    precision: Annotated[str, option("Of the weights: bf16, fp8, nvfp4, int4 …", FORMAT)] | None = None
+    tensor: Tensor = 1
+    engine: Annotated[str, option("vllm, sglang, trtllm …, where a run does not say.", NAME)] | None = None
+    probe: Probe | None = None
+    catalogue: Catalogue | None = None
+
+
+VERB = Verb("plan calibrate", (CalibrateAsked,), "runs --device H100 -o constants.json")
+
+
+@asks(VERB)
+def calibrate(*runs: str | Path | Run, **words: Any) -> Calibration:
+    """Move the constants of predictions to your own runs, served or trained, and see how near they come.
+
+    They are held to median TTFT and TPOT of each served run, at its rate or its users, and to the median step of each
+    that trained on one device or over ranks. `device`: "this" or a `probe` is a device, too; without one, that of each
+    run. Raises BadInput for an unknown device or precision, and where no run is of use.
     """
-    card, _ = asked_device(device, probe, catalogue_of(catalogue_folder(catalogue)))
+    asked = CalibrateAsked.read(VERB.name, {"runs": runs or None, **words})
+    precision = asked.precision
+    card, _ = asked_device(asked.device, asked.probe, catalogue_of(catalogue_folder(asked.catalogue)))
     if precision is not None and precision not in STORED:
         raise BadInput(f"unknown precision {precision!r}; predictions know {', '.join(STORED)}")
-    observations, left_out = observed(runs, card, precision, tensor, engine)
+    observations, left_out = observed(asked.runs, card, precision, asked.tensor, asked.engine)
     found: dict[Lens, Calibrated | None] = {}
     rows: list[Compared] = []
     for lens in get_args(Lens):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
-from twinlens.api.plan.amount import rate_of, seconds_of, tokens_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, kv_format_of, subject_of, weight_format_of
 from twinlens.api.plan.calibrate import Compared, constants
 from twinlens.api.plan.copies import placed
 from twinlens.api.plan.like import Like, like_runs
-from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of
-from twinlens.api.plan.steps import OF_TRAINING, steps_of
+from twinlens.api.plan.number import UNREADABLE, above_zero
+from twinlens.api.plan.options import COUNT, PER_S, RUN, TOKENS, Groups, Kv, Tpot, Ttft, one
+from twinlens.api.plan.steps import Capacity, TrainingCapacityAsked, steps_of
+from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
 from twinlens.planning.capacity.target import Headroom, Of, Target
@@ -31,11 +31,41 @@ from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.theory.parameter import parameters
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from twinlens.reporting.html.plan_page import PlanPage
+
 _TARGET = Target(2.0, 0.1)
 """Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
 _SHORT = 8192.0
 """Tokens of a prompt up to which 2 s are enough; longer ones have as much again for each as many."""
-OF_SERVING = ("users", "rate", "prompt", "answer", "kv", "groups", "ttft", "tpot", "of", "peak", "spare", "like")
+
+
+def _copies_of(name: str, word: object) -> int:
+    text = str(word).strip()
+    if not text.isdecimal() or len(text) > 9:
+        raise BadInput(f"--{name} {text[:40]!r} is no count of copies; write --{name} 1", code=UNREADABLE)
+    return int(text)
+
+
+class ServingCapacityAsked(Capacity):
+    """How much a machine serves."""
+
+    lens: ClassVar = "serving"
+    instead: ClassVar = "add --train full or lora"
+    users: Annotated[int, option("Who ask again as soon as they have it.", COUNT)] | None = None
+    rate: Annotated[float, option("Requests per second, at random.", PER_S)] | None = None
+    prompt: Annotated[int, option("Of a request: 1024, 2K.", TOKENS)] | None = None
+    answer: Annotated[int, option("Of a request.", TOKENS)] | None = None
+    kv: Kv | None = None
+    groups: Groups | None = None
+    ttft: Ttft | None = None
+    tpot: Tpot | None = None
+    of: Annotated[str, option("What keeps a target: p99 or mean.", one("WHAT", get_args(Of)))] = "p99"
+    peak: Annotated[float, option("Peak of the load over it: 1.5.", Kind("FACTOR", above_zero))] | None = None
+    spare: Annotated[int, option("Copies that may fail at a time.", Kind("COPIES", _copies_of))] | None = None
+    like: Annotated[Path, option("Your own served runs go before datasheets.", RUN)] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +76,17 @@ class CapacityResult:
     notes: tuple[Finding, ...] = ()
     measured: tuple[Compared, ...] = ()
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_capacity import capacity_screen
+
+        rows = [(each.run, each.metric, each.measured_s, each.own_s) for each in self.measured]
+        return capacity_screen(self.answer, self.notes, rows, why=why)
+
+    def page(self) -> PlanPage:
+        from twinlens.reporting.html.plan_capacity import capacity_page
+
+        return capacity_page(self.answer, self.notes)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -55,63 +96,55 @@ class CapacityResult:
         return as_json(self.why(), self.notes, measured=rows)
 
 
-def capacity(
-    model: str | None = None,
-    *,
-    device: str | None = None,
-    devices: object = None,
-    precision: str | None = None,
-    tensor: object = None,
-    engine: str | None = None,
-    train: str | None = None,
-    known: str | Path | None = None,
-    probe: str | Path | None = None,
-    catalogue: str | Path | None = None,
-    **options: object,
-) -> CapacityResult:
-    """How much `device` serves, or how long training takes: `capacity("8B", device="H100", users=32, prompt="2K")`.
+VERB = Verb("plan capacity", (ServingCapacityAsked, TrainingCapacityAsked),
+            "--model 8B --device H100 --rate 4 --prompt 1K", why="Every figure with its formula.", has_page=True)  # fmt: skip
 
-    Options of serving: users or rate, prompt, answer, kv (format of the cache), groups (of attention that share the
-    experts), ttft, tpot, of (what keeps them: p99 or mean), peak, spare, like (measured runs).
-    Of training (`train` is full or lora): pipeline, expert, batch,
-    microbatch, context, recompute, tokens, within, effective. `known`: a file of `plan calibrate`. Raises BadInput for
+
+@asks(VERB)
+def capacity(model: str | None = None, **words: Any) -> CapacityResult:
+    """How much it serves or trains and how fast, with bands: latency, users at a target, devices, time to train.
+
+    `capacity("8B", device="H100", users=32, prompt="2K")`. `known`: a file of `plan calibrate`. Raises BadInput for
     unknown names, and (TL231) for values that cannot be.
     """
-    given = {name: value for name, value in options.items() if value is not None}
-    lens, own = ("serving", OF_SERVING) if train is None else ("training", OF_TRAINING)
-    for name in given:
-        if name not in own:
-            other = "leave --train out" if lens == "training" else "add --train full or lora"
-            raise BadInput(f"--{name} is no option of {lens}; {other}", code=UNREADABLE)
-    whole = catalogue_of(catalogue_folder(catalogue))
-    card, read = asked_device(device, probe, whole)
-    notes = [*read]
-    subject = _subject(model, whole, notes) if model is not None else None
-    if train is not None:
-        mine = constants(known, "training") if known else None
-        steps, more = steps_of(
-            train, _needed(subject), _known_device(card), devices, precision, tensor, engine, given, mine
-        )
-        return CapacityResult(training_capacity(steps), (*notes, *more))
-    plain = None if precision is None else spoken(weight_format_of(precision, subject))
+    words = {"model": model, **words}
+    if words.get("train") is not None:
+        return _training(TrainingCapacityAsked.read(VERB.name, words, ServingCapacityAsked))
+    return _serving(ServingCapacityAsked.read(VERB.name, words, TrainingCapacityAsked))
+
+
+def _training(asked: TrainingCapacityAsked) -> CapacityResult:
+    subject, card, notes = _read(asked)
+    mine = constants(asked.known, "training") if asked.known else None
+    steps, more = steps_of(asked, _needed(subject), _known_device(card), mine)
+    return CapacityResult(training_capacity(steps), (*notes, *more))
+
+
+def _serving(asked: ServingCapacityAsked) -> CapacityResult:
+    subject, card, notes = _read(asked)
+    plain = None if asked.precision is None else spoken(weight_format_of(asked.precision, subject))
     if plain is not None:
         stored(plain)
-    degree = 1 if tensor is None else count_of("tensor", tensor)
-    like = like_runs(str(given["like"]), card, plain, degree, engine) if "like" in given else None
+    like = like_runs(asked.like, card, plain, asked.tensor or 1, asked.engine) if asked.like else None
     if like and subject is None:
         base = like.question
         subject = Subject(base.model, parameters(base.shape).total, base.shape)
-    used = constants(known) if known else like.known if like else shipped()["serving"]
-    question = _question(
-        _needed(subject), card or (like.question.device if like else _known_device(card)), plain, engine, like, given,
-        notes,
-    )  # fmt: skip
+    used = constants(asked.known) if asked.known else like.known if like else shipped()["serving"]
+    on = card or (like.question.device if like else _known_device(card))
+    question = _question(_needed(subject), on, plain, like, asked, notes)
     refuse_processor(question.device, used)
-    target = _target(question, given, notes)
+    target = _target(question, asked, notes)
     users = question.users
-    question, copies = placed(question, devices, tensor, given.get("groups"), used, target, notes)
-    plan = ServingPlan(question, copies, target, _headroom(given, notes), used, users)
+    question, copies = placed(question, asked.devices, asked.tensor, asked.groups, used, target, notes)
+    plan = ServingPlan(question, copies, target, _headroom(asked, notes), used, users)
     return CapacityResult(serving_capacity(plan), tuple(notes), like.rows if like else ())
+
+
+def _read(asked: Capacity) -> tuple[Subject | None, Device | None, list[Finding]]:
+    whole = catalogue_of(catalogue_folder(asked.catalogue))
+    card, read = asked_device(asked.device, asked.probe, whole)
+    notes = [*read]
+    return _subject(asked.model, whole, notes) if asked.model is not None else None, card, notes
 
 
 def _subject(model: str, whole: Catalogue, notes: list[Finding]) -> Subject:
@@ -137,59 +170,51 @@ def _known_device(card: Device | None) -> Device:
 
 
 def _question(
-    subject: Subject, card: Device, precision: str | None, engine: str | None, like: Like | None,
-    given: Mapping[str, object], notes: list[Finding],
+    subject: Subject, card: Device, precision: str | None, like: Like | None, asked: ServingCapacityAsked,
+    notes: list[Finding],
 ) -> ServingQuestion:  # fmt: skip
     """The whole load on one copy; `placed` divides it."""
     base, shape = like.question if like else None, subject.shape
     assert shape is not None
-    if "users" in given and "rate" in given:
+    if asked.users is not None and asked.rate is not None:
         raise BadInput("--users ask again at once, --rate comes at random; give one of the two", code=UNREADABLE)
-    users = float(count_of("users", given["users"])) if "users" in given else None
-    rate = rate_of("rate", given["rate"]) if "rate" in given else None
+    users, rate = None if asked.users is None else float(asked.users), asked.rate
     if users is None and rate is None:
         users, rate = (base.users, base.requests_per_s) if base else (1.0, None)
         notes += [] if base else [assumed("capacity-users", 1)]
     lengths = {"prompt": 1024.0, "answer": 256.0}
     for each in lengths:
-        if each in given:
-            lengths[each] = float(tokens_of(each, given[each]))
+        if (said := getattr(asked, each)) is not None:
+            lengths[each] = float(said)
         elif base:
             lengths[each] = float(getattr(base, each))
         else:
             notes.append(assumed(f"capacity-{each}", round(lengths[each])))
     if sum(lengths.values()) > shape.max_context:
-        said = " and ".join(f"--{each} {round(many):,}" for each, many in lengths.items())
-        raise BadInput(f"{said} are more than the {shape.max_context:,} positions of {subject.name}", code=UNREADABLE)
+        told = " and ".join(f"--{each} {round(many):,}" for each, many in lengths.items())
+        raise BadInput(f"{told} are more than the {shape.max_context:,} positions of {subject.name}", code=UNREADABLE)
     kept = precision or (base.precision if base else spoken(weight_format_of(None, subject)))
     stored(kept)
-    for what, known, taken in (("precision", precision or base, kept), ("engine", engine or base, "vllm")):
+    for what, known, taken in (("precision", precision or base, kept), ("engine", asked.engine or base, "vllm")):
         if not known:
             notes.append(assumed(f"capacity-{what}", taken))
-    kv = kv_format_of(str(given["kv"]), kept)[1] if "kv" in given else None
+    kv = kv_format_of(asked.kv, kept)[1] if asked.kv else None
     return ServingQuestion(
         subject.name, shape, card, kept, lengths["prompt"], lengths["answer"], users, rate, subject=subject,
-        kv_bytes=kv, engine=engine.lower() if engine else base.engine if base else "vllm",
+        kv_bytes=kv, engine=asked.engine.lower() if asked.engine else base.engine if base else "vllm",
     )  # fmt: skip
 
 
-def _target(question: ServingQuestion, given: Mapping[str, object], notes: list[Finding]) -> Target:
-    limits = {name: seconds_of(name, given[name]) for name in ("ttft", "tpot") if name in given}
-    of: Any = one_of("of", given.get("of", "p99"), get_args(Of))
-    if not limits:
-        usual = replace(
-            _TARGET, of=of, ttft_s=round(float(_TARGET.ttft_s or 0) * max(question.prompt / _SHORT, 1.0), 1)
-        )
-        notes.append(assumed("capacity-target", "", ttft_s=usual.ttft_s, tpot_s=usual.tpot_s, of=of))
-        return usual
-    return Target(limits.get("ttft"), limits.get("tpot"), of)
+def _target(question: ServingQuestion, asked: ServingCapacityAsked, notes: list[Finding]) -> Target:
+    of: Any = asked.of
+    if asked.ttft is not None or asked.tpot is not None:
+        return Target(asked.ttft, asked.tpot, of)
+    usual = replace(_TARGET, of=of, ttft_s=round(float(_TARGET.ttft_s or 0) * max(question.prompt / _SHORT, 1.0), 1))
+    notes.append(assumed("capacity-target", "", ttft_s=usual.ttft_s, tpot_s=usual.tpot_s, of=of))
+    return usual
 
 
-def _headroom(given: Mapping[str, object], notes: list[Finding]) -> Headroom:
-    peak = above_zero("peak", given["peak"]) if "peak" in given else 1.0
-    spare = str(given.get("spare", 0)).strip()
-    if not spare.isdecimal():
-        raise BadInput(f"--spare {spare[:40]!r} is no count of copies; write --spare 1", code=UNREADABLE)
-    if "peak" not in given and "spare" not in given:
+def _headroom(asked: ServingCapacityAsked, notes: list[Finding]) -> Headroom:
+    if asked.peak is None and asked.spare is None:
         notes.append(assumed("capacity-headroom", ""))
-    return Headroom(peak, int(spare))
+    return Headroom(asked.peak or 1.0, asked.spare or 0)

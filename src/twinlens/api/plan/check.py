@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from twinlens.api.plan.amount import seconds_of, trained_tokens_of
+from twinlens.api.plan.amount import seconds_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
-from twinlens.api.plan.fit import serving_of, training_of
-from twinlens.api.plan.number import above_zero, count_of, given_of, one_of
-from twinlens.api.plan.steps import steps_of
+from twinlens.api.plan.fit import ServingFit, TrainingFit, serving_of, training_of
+from twinlens.api.plan.number import count_of, up_to
+from twinlens.api.plan.options import (
+    FILE,
+    NAME,
+    TRAINED,
+    Catalogue,
+    Context,
+    Device as DeviceName,
+    Devices,
+    Model,
+    Precision,
+    Probe,
+    Users,
+    one,
+)
+from twinlens.api.plan.steps import TrainingCapacityAsked, steps_of
+from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.training import devices_within, training_capacity
 from twinlens.planning.check.answer import Check
@@ -40,6 +55,9 @@ from twinlens.spec.compatibility import read_compatibility, shipped_rates, shipp
 from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 RUNTIMES = ("vllm", "trtllm", "llama.cpp")
 
 
@@ -54,6 +72,11 @@ class CheckResult:
     def passes(self) -> bool | None:
         return self.answer.passes
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_check import check_screen
+
+        return check_screen(self.answer, self.notes, why=why)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -61,67 +84,80 @@ class CheckResult:
         return as_json(self.why(), self.notes)
 
 
-def check(
-    model: str,
-    *,
-    device: str | None = None,
-    devices: object = None,
-    precision: str | None = None,
-    runtime: str | None = None,
-    driver: str | None = None,
-    users: object = None,
-    context: object = None,
-    train: str | None = None,
-    tokens: object = None,
-    deadline: object = None,
-    mfu: object = None,
-    hours: object = None,
-    link: str | None = None,
-    table: str | Path | None = None,
-    probe: str | Path | None = None,
-    catalogue: str | Path | None = None,
-    **options: object,
-) -> CheckResult:
-    """What must be true before money or hours go: `check("70B", device="H100", devices=8, runtime="vllm")`.
+class CheckAsked(Question):
+    """What must be true before money or hours go."""
 
-    Training: `train`, `tokens` and `deadline` ("12 h, 18 h"). Other options: volts, phases, rise, host_watts, answer,
-    fast, slow. `table`: your own rows of compatibility. `probe`: this machine, as it was probed. Raises BadInput
-    (TL201, TL203, TL204, TL231, TL232).
+    model: Model
+    device: DeviceName | None = None
+    devices: Devices | None = None
+    precision: Precision | None = None
+    runtime: Annotated[str, option("vllm, trtllm or llama.cpp.", one("NAME", RUNTIMES))] | None = None
+    driver: Annotated[str, option("570.124, as nvidia-smi says.", Kind("VERSION"))] | None = None
+    users: Users | None = None
+    context: Context | None = None
+    train: Annotated[str, option("full, lora or qlora.", one("METHOD", ("full", "lora", "qlora")))] | None = None
+    tokens: Annotated[float, option("To train on: 2B.", TRAINED)] | None = None
+    deadline: Annotated[str, option("Of training: '12 h', or several: '12 h, 18 h'.", Kind("TIME"))] | None = None
+    mfu: Annotated[str, option("Taken of training: 0.3..0.5.", Kind("SPAN"))] | None = None
+    hours: Annotated[float, option("That it runs.", Kind("HOURS", up_to(1e7)))] | None = None
+    link: Annotated[str, option("Between devices: `list devices`.", NAME)] | None = None
+    volts: Annotated[float, option("230 unless you say.", Kind("VOLTS", up_to(1e5)))] = Supply().volts
+    phases: Annotated[str, option("1 or 3.", one("COUNT", ("1", "3")))] = str(Supply().phases)
+    rise: Annotated[float, option("Of the air: 15.", Kind("KELVIN", up_to(100.0)))] = Supply().rise_k
+    host_watts: Annotated[float, option("Of all machines around the devices.", Kind("WATTS", up_to(1e8)))] | None = None
+    answer: Annotated[int, option("Of the context: 256.", Kind("TOKENS", count_of))] | None = None
+    fast: Annotated[float, option("Tokens/s that feel fast: 30.", Kind("RATE", up_to(1e5)))] | None = None
+    slow: Annotated[float, option("Tokens/s that feel slow: 10.", Kind("RATE", up_to(1e5)))] | None = None
+    table: Annotated[Path, option("Your rows of compatibility and failure rates.", FILE)] | None = None
+    probe: Probe | None = None
+    catalogue: Catalogue | None = None
+
+
+VERB = Verb("plan check", (CheckAsked,), "--model 70B --device H100 --devices 4 --users 16",
+            "Every figure with its formula, every row's source.")  # fmt: skip
+
+
+@asks(VERB)
+def check(model: str | None = None, **words: Any) -> CheckResult:
+    """Before money or hours go: will it work together, power, heat, link, errors, deadline, users at a speed.
+
+    `check("70B", device="H100", devices=8, runtime="vllm")`; training: `train`, `tokens` and `deadline`. `table`: your
+    own rows of compatibility. Raises BadInput (TL201, TL203, TL204, TL231, TL232).
     """
-    whole = catalogue_of(catalogue_folder(catalogue))
-    subject = subject_of(model, whole)
-    on, notes = asked_device(device, probe, whole)
+    asked = CheckAsked.read(VERB.name, {"model": model, **words})
+    whole = catalogue_of(catalogue_folder(asked.catalogue))
+    subject = subject_of(asked.model, whole)
+    on, notes = asked_device(asked.device, asked.probe, whole)
     if on is None:
         raise BadInput("a check is of a device; add --device H100, or --probe FILE of this machine", code="TL231")
-    many, given = count_of("devices", 1 if devices is None else devices), given_of("check", options, OPTIONS)
-    share = mfu_of(mfu)
-    rules, rates = read_compatibility(Path(table).expanduser()) if table else ((), ())
-    joins = whole.link(link) if link else whole.link_among(on, many)
-    plan, tensor = _plan(subject, train, users, context, precision, given), many
-    _deadline_is_of_training(plan, tokens, deadline)
+    many = asked.devices or 1
+    share = mfu_of(asked.mfu)
+    rules, rates = read_compatibility(Path(asked.table).expanduser()) if asked.table else ((), ())
+    joins = whole.link(asked.link) if asked.link else whole.link_among(on, many)
+    plan, tensor = _plan(subject, asked), many
+    _deadline_is_of_training(plan, asked.tokens, asked.deadline)
     kept = plan.weight_format if isinstance(plan, Serving) else FROZEN.get(plan.method, "bf16")
-    named = one_of("runtime", runtime, RUNTIMES) if runtime else None
-    stack = Stack(subject.name, kept, on, named, driver)
+    stack = Stack(subject.name, kept, on, asked.runtime, asked.driver)
     time: tuple[Figure, ...] = ()
     if isinstance(plan, Training):
-        predicted = mfu is None and plan.method != "qlora" and subject.shape is not None and is_rated(on)
-        if mfu is None and not is_calibrated_kind(on):
-            time = _unsaid(on, tokens, deadline)
+        predicted = asked.mfu is None and plan.method != "qlora" and subject.shape is not None and is_rated(on)
+        if asked.mfu is None and not is_calibrated_kind(on):
+            time = _unsaid(on, asked)
         elif predicted:
-            time = _predicted(train or "", subject, on, many, context, tokens, deadline)
+            time = _predicted(subject, on, asked)
         else:
-            time = _time(plan, on, many, tokens, deadline, share)
-    ran = above_zero("hours", hours, 1e7) if hours is not None else _hours(time)
+            time = _time(plan, on, many, asked, share)
+    ran = asked.hours if asked.hours is not None else _hours(time)
     if isinstance(plan, Serving):
-        plan = replace(plan, runtime=runtime_of(named or "vllm"))
+        plan = replace(plan, runtime=runtime_of(asked.runtime or "vllm"))
         plan, tensor = divided(plan, many, on)
         refuse_impossible(plan, tensor)
     memory = trained_on(plan, on, many, Ways()) if isinstance(plan, Training) else served_on(plan, on, tensor)
     answer = Check(
         plan, stack, many, rulings(stack, (*rules, *shipped_rules())), memory,
-        power_figures(on, many, _supply(given), ran), joined(plan, on, many, joins, share),
+        power_figures(on, many, _supply(asked), ran), joined(plan, on, many, joins, share),
         exposure(on.name, many, ran, (*rates, *shipped_rates())), time,
-        _speed(plan, on, tensor, named, given) if isinstance(plan, Serving) else (),
+        _speed(plan, on, tensor, asked) if isinstance(plan, Serving) else (),
     )  # fmt: skip
     return CheckResult(answer, notes)
 
@@ -134,60 +170,51 @@ def _deadline_is_of_training(plan: Serving | Training, tokens: object, deadline:
         raise BadInput("--tokens and --deadline are of training; add --train full, lora or qlora", code="TL231")
 
 
-OPTIONS = ("volts", "phases", "rise", "host_watts", "answer", "fast", "slow")
-
-
-def _plan(
-    subject: Any, train: str | None, users: object, context: object, precision: str | None, given: Mapping[str, object]
-) -> Serving | Training:
-    if train is None:
-        return serving_of(subject, users, context, precision, None, {})
-    for name, value in (("users", users), ("precision", precision), *((each, given.get(each)) for each in _OF_USERS)):
-        if value is not None:
+def _plan(subject: Subject, asked: CheckAsked) -> Serving | Training:
+    if asked.train is None:
+        words = {"users": asked.users, "context": asked.context, "precision": asked.precision}
+        return serving_of(subject, ServingFit.read(VERB.name, words))
+    for name in ("users", "precision", "answer", "fast", "slow"):
+        if getattr(asked, name) is not None:
             raise BadInput(f"--{name} is no option of training; leave --train out", code="TL231")
-    return training_of(subject, train, context, {})[0]
+    return training_of(subject, TrainingFit.read(VERB.name, {"train": asked.train, "context": asked.context}))[0]
 
 
-_OF_USERS = ("answer", "fast", "slow")
+def _deadlines(asked: CheckAsked) -> tuple[float, ...]:
+    words = () if asked.deadline is None else asked.deadline.split(",")
+    return tuple(seconds_of("deadline", word) for word in words)
 
 
-def _time(
-    plan: Training, device: Device, devices: int, tokens: object, deadline: object, mfu: Mfu
-) -> tuple[Figure, ...]:
-    if tokens is None:
+def _time(plan: Training, device: Device, devices: int, asked: CheckAsked, mfu: Mfu) -> tuple[Figure, ...]:
+    if asked.tokens is None:
         return ()
-    hours = device_hours(plan, device, trained_tokens_of("tokens", tokens), mfu)
-    targets = () if deadline is None else tuple(seconds_of("deadline", word) for word in str(deadline).split(","))
-    return (hours, run_time(hours, devices), *deadlines(hours, targets))
+    hours = device_hours(plan, device, asked.tokens, mfu)
+    return (hours, run_time(hours, devices), *deadlines(hours, _deadlines(asked)))
 
 
-def _unsaid(device: Device, tokens: object, deadline: object) -> tuple[Figure, ...]:
+def _unsaid(device: Device, asked: CheckAsked) -> tuple[Figure, ...]:
     """No time on a processor: `plan capacity` predicts none, and shares of a peak are those of accelerators."""
-    if tokens is None:
+    if asked.tokens is None:
         return ()
-    trained_tokens_of("tokens", tokens)
     why = Finding("plan-unknown", "warns", "device-hours", {"model": device.name, "needs": "time"})
     names = (("device-hours", "device-hours"), ("run-time", "s"))
-    wanted = [seconds_of("deadline", word) for word in str(deadline).split(",")] if deadline is not None else []
-    return tuple(absent(*each, why) for each in (*names, *[("devices-needed", "devices")] * len(wanted)))
+    return tuple(absent(*each, why) for each in (*names, *[("devices-needed", "devices")] * len(_deadlines(asked))))
 
 
-def _predicted(
-    train: str, subject: Subject, device: Device, devices: int, context: object, tokens: object, deadline: object
-) -> tuple[Figure, ...]:
+def _predicted(subject: Subject, device: Device, asked: CheckAsked) -> tuple[Figure, ...]:
     """The time of `plan capacity`, by the same defaults: device-hours, time on these, devices for each deadline."""
-    if tokens is None:
+    if asked.tokens is None:
         return ()
-    given = {"tokens": tokens} | ({} if context is None else {"context": context})
-    steps, _ = steps_of(train, subject, device, devices, None, None, None, given)
+    devices = asked.devices or 1
+    words = asked.model_dump(include={"train", "devices", "tokens", "context"})
+    steps, _ = steps_of(TrainingCapacityAsked.read(VERB.name, words), subject, device)
     whole = training_capacity(steps).whole
     assert whole is not None
     taken = replace(whole, name="run-time")
     ends = [None if end is None else float(end) / 3600 * devices for end in (taken.value, taken.low, taken.high)]
     hours = Figure("device-hours", ends[0], "device-hours", "{0} × {1} / 3600 s",
                    (taken, Input("devices", devices, "devices")), ends[1], ends[2], taken.level)  # fmt: skip
-    targets = () if deadline is None else tuple(seconds_of("deadline", word) for word in str(deadline).split(","))
-    needed = (devices_within(replace(steps, within_s=target)) for target in targets)
+    needed = (devices_within(replace(steps, within_s=target)) for target in _deadlines(asked))
     return (hours, taken, *(replace(each, name="devices-needed") for each in needed if each is not None))
 
 
@@ -196,26 +223,16 @@ def _hours(time: Sequence[Figure]) -> float | None:
     return None if found is None or found.value is None else float(found.value) / 3600
 
 
-def _supply(given: Mapping[str, object]) -> Supply:
-    usual = Supply()
-    phases = int(one_of("phases", given.get("phases", usual.phases), ("1", "3")))
-    host = given.get("host_watts")
-    return Supply(
-        above_zero("volts", given.get("volts", usual.volts), 1e5), phases,
-        above_zero("rise", given.get("rise", usual.rise_k), 100.0),
-        None if host is None else above_zero("host-watts", host, 1e8),
-    )  # fmt: skip
+def _supply(asked: CheckAsked) -> Supply:
+    return Supply(asked.volts, int(asked.phases), asked.rise, asked.host_watts)
 
 
-def _speed(
-    plan: Serving, device: Device, tensor: int, runtime: str | None, given: Mapping[str, object]
-) -> tuple[Figure, ...]:
+def _speed(plan: Serving, device: Device, tensor: int, asked: CheckAsked) -> tuple[Figure, ...]:
     """Users at the two paces. A context of T tokens is a prompt of T less the answer."""
-    fast = above_zero("fast", given.get("fast", 30), 1e5)
-    slow = above_zero("slow", given.get("slow", 10), 1e5)
+    fast, slow = asked.fast or 30.0, asked.slow or 10.0
     if slow >= fast:
         raise BadInput(f"--slow {slow:g} is to be below --fast {fast:g}, in tokens/s", code="TL231")
-    answer = count_of("answer", given.get("answer", min(256, max(1, plan.context // 2))))
+    answer = asked.answer or min(256, max(1, plan.context // 2))
     if answer >= plan.context:
         raise BadInput(f"--answer {answer} leaves nothing of a context of {plan.context} for a prompt", code="TL231")
     if plan.subject.shape is None:
@@ -223,6 +240,6 @@ def _speed(
     kept = spoken(plan.weight_format)
     question = ServingQuestion(
         plan.subject.name, plan.subject.shape, device, kept, plan.context - answer, answer, users=1.0, tensor=tensor,
-        data=plan.groups, engine=runtime or "vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,
+        data=plan.groups, engine=asked.runtime or "vllm", subject=plan.subject, kv_bytes=plan.kv_element_bytes,
     )  # fmt: skip
     return tuple(users_at(question, speed, f"users-{name}") for name, speed in (("fast", fast), ("slow", slow)))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from twinlens.api.compare import sides
 from twinlens.api.plan.amount import seconds_of
 from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.number import UNREADABLE, count_of
+from twinlens.api.plan.number import UNREADABLE
+from twinlens.api.plan.options import Devices
+from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput
 from twinlens.planning.checkpoint import SavePlan, Span, save_plan
@@ -17,6 +19,9 @@ from twinlens.planning.figure import assumed
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.spec.workload.workload import TrainingWorkload
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 _METRICS = {"save": "save_cost_s", "restart": "recovery_s"}
 
@@ -28,6 +33,11 @@ class CheckpointResult:
     answer: SavePlan
     notes: tuple[Finding, ...] = ()
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_checkpoint import checkpoint_screen
+
+        return checkpoint_screen(self.answer, self.notes, why=why)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -35,27 +45,45 @@ class CheckpointResult:
         return as_json(self.why(), (*self.notes, *self.answer.notes()))
 
 
-def checkpoint(
-    run: str | Path | None = None,
-    *,
-    mtbf: object = None,
-    device_mtbf: object = None,
-    devices: object = None,
-    save: object = None,
-    restart: object = None,
-) -> CheckpointResult:
-    """How often to save: `checkpoint("runs/…", mtbf="8h")`, or `checkpoint(save="40s", restart="5min", mtbf="3h")`.
+def _span(name: str, word: object) -> Span:
+    low, dots, high = str(word).partition("..")
+    ends = seconds_of(name, low), seconds_of(name, high if dots else low)
+    if ends[0] > ends[1]:
+        raise BadInput(f"--{name} {str(word)[:40]!r} ends below its start; write --{name} 6h..10h", code=UNREADABLE)
+    return Span(ends[0], sum(ends) / 2, ends[1], "asked")
 
-    `mtbf`: mean time between failures of the whole job, or of one device (`device_mtbf`), divided by `devices`. Each
-    time may be a span: "6h..10h". What is said goes before what the run measured. Raises BadInput (TL231).
+
+SPAN = Kind("TIME", _span)
+
+
+class CheckpointAsked(Question):
+    """What failures and saves cost."""
+
+    run: Annotated[Path, argument("A run that saved (workload.checkpoint).", "RUN")] | None = None
+    mtbf: Annotated[Span, option("Mean time between failures of the job: 8h, 6h..10h.", SPAN)] | None = None
+    device_mtbf: Annotated[Span, option("The same of one device: '50000 h'.", SPAN)] | None = None
+    devices: Devices | None = None
+    save: Annotated[Span, option("What a save costs: 40s.", SPAN)] | None = None
+    restart: Annotated[Span, option("From a failure until training goes on: 5min.", SPAN)] | None = None
+
+
+VERB = Verb("plan checkpoint", (CheckpointAsked,), "--mtbf 8h --save 40s --restart 5min", "Every figure with its formula.")
+
+
+@asks(VERB)
+def checkpoint(run: str | Path | None = None, **words: Any) -> CheckpointResult:
+    """How often to save training: the best interval by Daly, with its band, and the goodput it keeps.
+
+    `checkpoint("runs/…", mtbf="8h")`, or `checkpoint(save="40s", restart="5min", mtbf="3h")`. `mtbf` is of the whole
+    job, `device_mtbf` of one of `devices`. Each time may be a span: "6h..10h". What is said goes before what the run
+    measured. Raises BadInput (TL231).
     """
-    many = None if devices is None else count_of("devices", devices)
-    side = None if run is None else _training(run)
-    failure = _failure(mtbf, device_mtbf, many)
-    saved = _span("save", save) if save is not None else _measured(side, "save")
+    asked = CheckpointAsked.read(VERB.name, {"run": run, **words})
+    side, failure = None if asked.run is None else _training(asked.run), _failure(asked)
+    saved = asked.save or _measured(side, "save")
     notes: tuple[Finding, ...] = ()
-    if restart is not None:
-        again = _span("restart", restart)
+    if asked.restart is not None:
+        again = asked.restart
     elif side is not None and "recovery_s" in side.group.metrics:
         again = _measured(side, "restart")
     else:
@@ -63,10 +91,10 @@ def checkpoint(
     notes += () if side is None or side.group.ranked else (assumed("like-not-ranked", side.name),)
     step = side.group.metrics.get("step_s_p50") if side is not None else None
     step_s = step.value if step is not None else None
-    return CheckpointResult(save_plan(saved, again, failure, step_s, _now(side, step_s), many), notes)
+    return CheckpointResult(save_plan(saved, again, failure, step_s, _now(side, step_s), asked.devices), notes)
 
 
-def _training(run: str | Path) -> Side:
+def _training(run: Path) -> Side:
     found = [side for side in sides(run, False) if side.lens == "training"]
     best = next((side for side in found if _known(side, "save_cost_s") is not None), None)
     if best is None:
@@ -77,26 +105,18 @@ def _training(run: str | Path) -> Side:
     return best
 
 
-def _failure(mtbf: object, device_mtbf: object, devices: int | None) -> Span:
-    if (mtbf is None) == (device_mtbf is None):
+def _failure(asked: CheckpointAsked) -> Span:
+    if (asked.mtbf is None) == (asked.device_mtbf is None):
         raise BadInput(
             "give one time between failures: --mtbf 8h of the whole job, or --device-mtbf '50000 h' and --devices 1024",
             code=UNREADABLE,
         )
-    if mtbf is not None:
-        return _span("mtbf", mtbf)
-    if devices is None:
+    if asked.mtbf is not None:
+        return asked.mtbf
+    each, devices = asked.device_mtbf, asked.devices
+    if each is None or devices is None:
         raise BadInput("--device-mtbf is of one device; say how many there are: --devices 1024", code=UNREADABLE)
-    each = _span("device-mtbf", device_mtbf)
     return Span(each.low / devices, each.value / devices, each.high / devices, f"of one device / {devices:,}")
-
-
-def _span(name: str, word: object) -> Span:
-    low, dots, high = str(word).partition("..")
-    ends = seconds_of(name, low), seconds_of(name, high if dots else low)
-    if ends[0] > ends[1]:
-        raise BadInput(f"--{name} {str(word)[:40]!r} ends below its start; write --{name} 6h..10h", code=UNREADABLE)
-    return Span(ends[0], sum(ends) / 2, ends[1], "asked")
 
 
 def _measured(side: Side | None, name: str) -> Span:

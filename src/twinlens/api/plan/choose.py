@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of, watts_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import beside_of, context_of, subject_of, unverified
 from twinlens.api.plan.choose_asked import (
@@ -15,20 +14,43 @@ from twinlens.api.plan.choose_asked import (
     duty_of,
     most_of,
     needs_of,
+    percent_of,
     precisions_of,
     served_in,
     shares_of,
     speed_of,
 )
-from twinlens.api.plan.number import UNREADABLE, count_of, one_of
+from twinlens.api.plan.number import UNREADABLE
+from twinlens.api.plan.options import (
+    COUNT,
+    FLAG,
+    FORMAT,
+    NAME,
+    NAMES,
+    RUN,
+    TIME,
+    TOKENS,
+    TRAINED,
+    WATTS,
+    Catalogue as Folder,
+    Context,
+    Known,
+    Model,
+    Precision,
+    Probe,
+    Users,
+    one,
+)
 from twinlens.api.plan.own import owns_of
 from twinlens.api.plan.probed import THIS, this_device
+from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.choose.answer import Choice, choice
 from twinlens.planning.choose.nearest import nearest
 from twinlens.planning.choose.own import Own
 from twinlens.planning.choose.wanted import DAY_H, ServingWanted, Site, TrainingWanted, Wanted
 from twinlens.planning.figure import assumed
+from twinlens.planning.fit.training import Method
 from twinlens.planning.sold import RACK
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
@@ -36,6 +58,11 @@ from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from twinlens.reporting.html.plan_page import PlanPage
 
 _SLOW = 0.1
 """Seconds between two tokens of somebody who reads along: 10 tokens/s."""
@@ -48,6 +75,16 @@ class ChooseResult:
     answer: Choice
     notes: tuple[Finding, ...] = ()
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_choose import choose_screen
+
+        return choose_screen(self.answer, self.notes, full=why)
+
+    def page(self) -> PlanPage:
+        from twinlens.reporting.html.plan_choose import choose_page
+
+        return choose_page(self.answer, self.notes)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -55,79 +92,84 @@ class ChooseResult:
         return as_json(self.why(), self.notes)
 
 
-def choose(
-    model: str,
-    *,
-    training_model: str | None = None,
-    training: object = None,
-    inference: object = None,
-    users: object = None,
-    context: object = None,
-    answer: object = None,
-    speed: object = None,
-    ttft: object = None,
-    precision: str | None = None,
-    train: str = "full",
-    training_precision: str = "bf16",
-    sequences: object = None,
-    length: object = None,
-    tokens: object = None,
-    within: object = None,
-    duty: object = None,
-    ecc: bool = False,
-    datacentre: bool = False,
-    on_premise: bool = False,
-    compliance: str | None = None,
-    power: object = None,
-    most_devices: object = None,
-    among_devices: str | None = None,
-    probe: str | Path | None = None,
-    like: str | Path | None = None,
-    beside: str | None = None,
-    known: str | Path | None = None,
-    catalogue: str | Path | None = None,
-) -> ChooseResult:
-    """What to run a model on: `choose("70B", training=30, users=16, context="8K", speed=20)`.
+class ChooseAsked(Question):
+    """What to run a model on, and how much of its hours trains."""
 
-    `beside`: other models to serve, "qwen3-8b,8B:32:4K", each on devices of its own and to the same targets. `probe`
-    adds this machine ("this"). `like`: served runs, `known`: a file of `plan calibrate`; their constants go before the
-    public ones on the devices that they ran on.
+    model: Model
+    training: Annotated[float, option("Share of the hours that is training.", Kind("PERCENT", percent_of))] | None = None
+    inference: Annotated[float, option("Share of the hours that is inference.", Kind("PERCENT", percent_of))] | None = None
+    users: Users | None = None
+    context: Context | None = None
+    answer: Annotated[int, option("Of the context, what is answered.", TOKENS)] | None = None
+    speed: Annotated[float, option("Tokens/s that each user gets at least.", Kind("RATE", speed_of))] | None = None
+    ttft: Annotated[float, option("Mean time to the first token at most: 2s.", TIME)] | None = None
+    precision: Precision | None = None
+    train: Annotated[str, option("full, lora or qlora.", one("METHOD", ("full", "lora", "qlora")))] = "full"
+    training_model: Annotated[str, option("What is trained, if another.", NAME)] | None = None
+    training_precision: Annotated[str, option("bf16, fp8 …", FORMAT)] = "bf16"
+    sequences: Annotated[int, option("Of a step, over all devices.", COUNT)] | None = None
+    length: Annotated[int, option("Of a training sequence.", TOKENS)] | None = None
+    tokens: Annotated[float, option("To train on, with --within.", TRAINED)] | None = None
+    within: Annotated[float, option("Deadline of training: 12h.", TIME)] | None = None
+    duty: Annotated[float, option("A day in which users are served.", Kind("HOURS", duty_of))] | None = None
+    ecc: Annotated[bool, option("Only devices with ECC.", FLAG)] = False
+    datacentre: Annotated[bool, option("Only data-centre devices.", FLAG)] = False
+    on_premise: Annotated[bool, option("Only devices that are sold.", FLAG)] = False
+    compliance: Annotated[str, option("hipaa, itar or fedramp.", NAME)] | None = None
+    power: Annotated[float, option("Of all devices at most: 20kW.", WATTS)] | None = None
+    most_devices: Annotated[int, option("Of one system.", Kind("COUNT", most_of))] | None = None
+    among_devices: Annotated[str, option("Choose from these: H100,H200.", NAMES, "--among")] | None = None
+    probe: Probe | None = None
+    like: Annotated[Path, option("Served runs of yours go first.", RUN)] | None = None
+    beside: Annotated[str, option("Other models, on devices of their own: 8B,qwen3-8b:32:4K.", NAMES)] | None = None
+    known: Known | None = None
+    catalogue: Folder | None = None
+
+
+VERB = Verb("plan choose", (ChooseAsked,), "--model 70B --users 16 --context 8K",
+            "Every candidate and why others are not one.", ("--all",), has_page=True)  # fmt: skip
+
+
+@asks(VERB)
+def choose(model: str | None = None, **words: Any) -> ChooseResult:
+    """What would serve it and what would train it, ranked apart; one shared system or two.
+
+    `choose("70B", training=30, users=16, context="8K", speed=20)`. `beside`: other models to serve, each on devices of
+    its own and to the same targets. `probe` adds this machine ("this"). `like`: served runs, `known`: a file of `plan
+    calibrate`; their constants go before the public ones on the devices that they ran on.
 
     Raises BadInput for unknown names (TL201, TL203, TL204), for values that cannot be or contradict each other, and
     where no device does what was asked, with the nearest that one does (TL231).
     """
-    whole = _with_this(catalogue_of(catalogue_folder(catalogue)), among_devices, probe)
-    own = owns_of(known, like, whole)
-    share = shares_of(training, inference)
-    served = subject_of(model, whole)
-    trained = subject_of(training_model, whole) if training_model else served
-    _no_work("inference", share < 1, {"users": users, "speed": speed, "ttft": ttft, "beside": beside})
-    _no_work("training", share > 0, {"sequences": sequences, "within": within, "tokens": tokens,
-                                     "training-model": training_model})  # fmt: skip
-    needs, notes = needs_of(ecc, datacentre, on_premise, compliance)
+    asked = ChooseAsked.read(VERB.name, {"model": model, **words})
+    whole = _with_this(catalogue_of(catalogue_folder(asked.catalogue)), asked.among_devices, asked.probe)
+    own = owns_of(asked.known, asked.like, whole)
+    share = shares_of(asked.training, asked.inference)
+    served = subject_of(asked.model, whole)
+    trained = subject_of(asked.training_model, whole) if asked.training_model else served
+    _no_work("inference", share < 1, {"users": asked.users, "speed": asked.speed, "ttft": asked.ttft, "beside": asked.beside})
+    _no_work("training", share > 0, {"sequences": asked.sequences, "within": asked.within, "tokens": asked.tokens,
+                                     "training-model": asked.training_model})  # fmt: skip
+    needs, notes = needs_of(asked.ecc, asked.datacentre, asked.on_premise, asked.compliance)
     notes = (*served.assumed, *notes)
-    if training is None and inference is None:
+    if asked.training is None and asked.inference is None:
         notes += (assumed("split", "half of the hours"),)
     serving = None
     if share < 1:
         mine = own.get("serving")
-        serving, more = _serving(served, users, context, answer, speed, ttft, precision, mine)
-        others = [(_serving(*each, answer, speed, ttft, precision, mine)[0])
-                  for each in beside_of(beside, users, context, whole)]  # fmt: skip
+        serving, more = _serving(served, asked.users, asked.context, asked, mine)
+        others = [_serving(*each, asked, mine)[0] for each in beside_of(asked.beside, asked.users, asked.context, whole)]
         serving = replace(serving, beside=tuple(others))
         notes += (*more, *(note for each in others for note in each.subject.assumed))
     taught = None
     if share > 0:
-        taught, more = _training(
-            trained, train, training_precision, sequences, length, tokens, within, own.get("training")
-        )
+        taught, more = _training(trained, asked, own.get("training"))
         notes += more
-    watts = None if power is None else watts_of("power", power)
-    site = Site(needs, watts, most_of(RACK if most_devices is None else most_devices))
-    wanted = Wanted(serving, taught, share, site, DAY_H if duty is None else duty_of(duty))
-    found = choice(wanted, among(among_devices, whole, needs), whole, own)
+    site = Site(needs, asked.power, RACK if asked.most_devices is None else asked.most_devices)
+    wanted = Wanted(serving, taught, share, site, DAY_H if asked.duty is None else asked.duty)
+    found = choice(wanted, among(asked.among_devices, whole, needs), whole, own)
     if found.impossible is not None:
-        raise BadInput(clause_of(nearest(found, among(among_devices, whole, needs), whole)), code=UNREADABLE)
+        raise BadInput(clause_of(nearest(found, among(asked.among_devices, whole, needs), whole)), code=UNREADABLE)
     best = {each.candidates[0].device for each in found.rankings}
     notes += tuple(note for device in whole.devices if device.name in best for note in unverified(device))
     return ChooseResult(found, notes)
@@ -141,69 +183,41 @@ def _with_this(whole: Catalogue, among_devices: str | None, probe: str | Path | 
 
 
 def _serving(
-    subject: Subject,
-    users: object,
-    context: object,
-    answer: object,
-    speed: object,
-    ttft: object,
-    precision: str | None,
-    own: Own | None,
+    subject: Subject, users: int | None, context: int | None, asked: ChooseAsked, own: Own | None
 ) -> tuple[ServingWanted, tuple[Finding, ...]]:
     whole, shape = context_of(context, subject), _shape(subject)
     if whole > shape.max_context:
         raise BadInput(
             f"--context {whole:,} is more than the {shape.max_context:,} positions of {subject.name}", code=UNREADABLE
         )
-    out = tokens_of("answer", min(512, max(1, whole // 4)) if answer is None else answer)
+    out = asked.answer or min(512, max(1, whole // 4))
     if out >= whole:
         raise BadInput(
             f"--answer {out:,} leaves no prompt in --context {whole:,}; write at most --answer {whole - 1:,}"
             if whole > 1 else "--context is a prompt and an answer, 2 tokens at least", code=UNREADABLE,
         )  # fmt: skip
-    late = None if ttft is None else seconds_of("ttft", ttft)
-    every = _SLOW if speed is None else speed_of(speed)
-    notes: tuple[Finding, ...] = () if speed is not None else (assumed("speed", round(1 / _SLOW)),)
+    notes: tuple[Finding, ...] = () if asked.speed is not None else (assumed("speed", round(1 / _SLOW)),)
     notes += () if users is not None else (assumed("users", 1),)
-    notes += () if answer is not None else (assumed("answer", out),)
-    many = count_of("users", 1 if users is None else users)
-    found = ServingWanted(subject, shape, many, whole - out, out, served_in(precision, subject), every, late)
+    notes += () if asked.answer is not None else (assumed("answer", out),)
+    served = served_in(asked.precision, subject)
+    found = ServingWanted(
+        subject, shape, users or 1, whole - out, out, served, asked.speed or _SLOW, asked.ttft
+    )
     if own is not None:  # the engine of the runs
         return replace(found, engine=own.engine), notes
     return found, (*notes, assumed("engine", found.engine, lens="inference"))
 
 
 def _training(
-    subject: Subject,
-    train: str,
-    precision: str,
-    sequences: object,
-    length: object,
-    tokens: object,
-    within: object,
-    own: Own | None,
+    subject: Subject, asked: ChooseAsked, own: Own | None
 ) -> tuple[TrainingWanted, tuple[Finding, ...]]:
-    long = tokens_of("length", "4K" if length is None else length)
-    shape = _shape(subject)
-    if (tokens is None) != (within is None):
+    long, train, shape = asked.length or 4096, cast(Method, asked.train), _shape(subject)
+    if (asked.tokens is None) != (asked.within is None):
         raise BadInput("a deadline is --tokens and --within together: --tokens 100M --within 12h", code=UNREADABLE)
-    rate = many = None
-    if tokens is not None:
-        many = trained_tokens_of("tokens", tokens)
-        rate = many / seconds_of("within", within)
-    found = TrainingWanted(
-        subject,
-        shape,
-        one_of("train", train, ("full", "lora", "qlora")),  # type: ignore[arg-type]
-        count_of("sequences", 128 if sequences is None else sequences),
-        long,
-        precisions_of("training-precision", precision, TRAINED_IN),
-        rate,
-        tokens=many,
-    )
-    notes: tuple[Finding, ...] = (
-        () if sequences is not None and length is not None else (assumed("batch", found.sequences, length=long),)
-    )
+    rate = asked.tokens / asked.within if asked.tokens and asked.within else None
+    formats = precisions_of("training-precision", asked.training_precision, TRAINED_IN)
+    found = TrainingWanted(subject, shape, train, asked.sequences or 128, long, formats, rate, tokens=asked.tokens)
+    notes = () if asked.sequences and asked.length else (assumed("batch", found.sequences, length=long),)
     if own is not None:
         return replace(found, engine=own.engine), notes
     return found, (*notes, assumed("engine", found.engine, lens="training"))

@@ -25,10 +25,10 @@ _SERVED = {"q4": "int4", "q8": "int8"}
 """Bits alone: a choice is of servers that do not read GGUF files."""
 
 
-def shares_of(training: object, inference: object) -> float:
+def shares_of(training: float | None, inference: float | None) -> float:
     """The share of training, 0 to 1. Raises BadInput (TL231) for shares that are not one whole, with those that are."""
-    said = {name: _percent(name, word) for name, word in (("training", training), ("inference", inference))
-            if word is not None}  # fmt: skip
+    both = {"training": training, "inference": inference}
+    said = {name: share for name, share in both.items() if share is not None}
     if len(said) == 2 and abs(said["training"] + said["inference"] - 1) > 1e-6:
         left = 100 * (1 - said["training"])
         raise BadInput(
@@ -39,36 +39,37 @@ def shares_of(training: object, inference: object) -> float:
     return said["training"] if "training" in said else 1 - said["inference"] if said else 0.5
 
 
-def _percent(name: str, word: object) -> float:
+def percent_of(name: str, word: object) -> float:
+    """A share of the hours, from per cent. Raises BadInput (TL231)."""
     value, unit = split(name, word, "it is a share of the hours from 0 to 100")
     if unit not in ("", "%") or not 0 <= value <= 100:
         raise BadInput(f"--{name} is a share of the hours from 0 to 100, not {short(word)}", code=UNREADABLE)
     return value / 100
 
 
-def most_of(word: object) -> int:
+def most_of(name: str, word: object) -> int:
     """Devices of one system at most. Raises BadInput (TL231) above what layouts are tried for."""
-    many = count_of("most-devices", word)
+    many = count_of(name, word)
     if many > MOST_DEVICES:
-        raise BadInput(f"--most-devices is at most {MOST_DEVICES:,}, and {many:,} is more", code=UNREADABLE)
+        raise BadInput(f"--{name} is at most {MOST_DEVICES:,}, and {many:,} is more", code=UNREADABLE)
     return many
 
 
-def speed_of(word: object) -> float:
+def speed_of(name: str, word: object) -> float:
     """Seconds between two tokens, from tokens/s of one user. Raises BadInput (TL231)."""
     text = str(word).strip()
     plain = text.removesuffix("tokens/s").removesuffix("tok/s").strip()
-    return 1 / above_zero("speed", plain, 1e5)
+    return 1 / above_zero(name, plain, 1e5)
 
 
-def duty_of(word: object) -> float:
+def duty_of(name: str, word: object) -> float:
     """Hours a day. Raises BadInput (TL231) for more than a day has."""
     text = str(word).strip()
     if text.replace(".", "", 1).isdecimal():
         text = f"{text} h"
-    hours = quantity_of("duty", text, "time", "write hours a day: --duty 8h") / 3600
+    hours = quantity_of(name, text, "time", f"write hours a day: --{name} 8h") / 3600
     if hours > 24:
-        raise BadInput(f"--duty {short(word)!r} is more than the 24 h of a day", code=UNREADABLE)
+        raise BadInput(f"--{name} {short(word)!r} is more than the 24 h of a day", code=UNREADABLE)
     return hours
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from twinlens.api.plan.amount import grams_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import device_of
 from twinlens.api.plan.asked_cost import Prices, machine_of, traffic_of, volume_of, way_of
-from twinlens.api.plan.number import UNREADABLE, above_zero, given_of, whole_of
-from twinlens.api.plan.predicted import OF_PREDICTION, predicted
+from twinlens.api.plan.number import UNREADABLE, above_zero, whole_of
+from twinlens.api.plan.options import MONEY
+from twinlens.api.plan.paid import PAID, Paid
+from twinlens.api.plan.predicted import predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.cost.answer import Cost
 from twinlens.planning.cost.carbon import carbon_of
@@ -27,11 +30,10 @@ from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
-OPTIONS = (
-    "power", "idle_power", "host", "pue", "life", "busy", "input_tokens", "output_tokens", "output_weight", "retries",
-    "hits", "users", "uses", "days", "training_hours", "requests", "carbon", "carbon_source", *OF_PREDICTION,
-)  # fmt: skip
-MONEY = ("buy", "rent", "reserved", "api", "energy", "fixed", "residual", "training", "revenue")
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from twinlens.reporting.html.plan_page import PlanPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,16 @@ class CostResult:
     answer: Cost
     notes: tuple[Finding, ...] = ()
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_cost import cost_screen
+
+        return cost_screen(self.answer, self.notes, why=why)
+
+    def page(self) -> PlanPage:
+        from twinlens.reporting.html.plan_cost import cost_page
+
+        return cost_page(self.answer, self.notes)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -48,30 +60,43 @@ class CostResult:
         return as_json(self.why(), self.notes)
 
 
-def cost(
-    throughput: object = None,
-    *,
-    like: str | Path | None = None,
-    way: str | None = None,
-    device: str | None = None,
-    devices: object = None,
-    prices: str | Path | None = None,
-    catalogue: str | Path | None = None,
-    **options: object,
-) -> CostResult:
-    """What it costs: `cost(model="70B", device="B200", devices=2, users=1000)`, `cost("4 requests/s", rent="3 USD/h")`.
+class CostAsked(Paid):
+    """What serving costs."""
 
-    With a model its predicted rate within `ttft` and `tpot` is taken, with its band; also precision, tensor, engine.
-    Options of money: buy, rent, reserved, api, energy, fixed, residual, training, revenue. Of the machine: power, host,
-    pue, life, busy. Of traffic: input_tokens, output_tokens, output_weight, retries, hits, users, uses, days. Of
-    training: training_hours, requests. Of carbon: carbon, carbon_source. Raises BadInput for values that cannot be
-    (TL231), and for prices that are missing, undated, mixed or per something else (TL234).
+    way: Annotated[str, option("rent, reserved, buy or api, where several have a price.", Kind("HOW"))] | None = None
+    life: Annotated[str, option("Over which it is written off: '36 months'.", Kind("TIME"))] | None = None
+    output_weight: Annotated[str, option("An output token, in input tokens: 4.", Kind("TIMES"))] | None = None
+    retries: Annotated[str, option("Requests made again: 3%.", Kind("SHARE"))] | None = None
+    hits: Annotated[str, option("Answered from a cache, without the model: 20%.", Kind("SHARE"))] | None = None
+    users: Annotated[str, option("In a month.", Kind("COUNT"))] | None = None
+    uses: Annotated[str, option("Requests of a user a day.", Kind("COUNT"))] | None = None
+    days: Annotated[str, option("Of a month; 365 / 12 without it.", Kind("COUNT"))] | None = None
+    revenue: Annotated[str, option("Of a user: '20 USD/user/month', for the margin.", MONEY)] | None = None
+    training: Annotated[str, option("Of the training run: '100M USD'.", MONEY, head="Money")] | None = None
+    training_hours: Annotated[str, option("Device-hours of it, at the rent.", Kind("HOURS"))] | None = None
+    requests: Annotated[str, option("That the training run is spread over.", Kind("COUNT"))] | None = None
+    carbon: Annotated[str, option("Of the grid: '400 g/kWh'.", Kind("AMOUNT"))] | None = None
+    carbon_source: Annotated[str, option("Who says so, and for when.", Kind("WORDS"))] | None = None
+
+
+VERB = Verb("plan cost", (CostAsked,), "--throughput '4 requests/s' --rent '3 USD/h'", "Every figure with its formula.",
+            ("--why", "--all"), has_page=True)  # fmt: skip
+
+
+@asks(VERB)
+def cost(throughput: object = None, **words: Any) -> CostResult:
+    """What it costs: a request, a million tokens, a thousand users a month; hardware and energy apart.
+
+    `cost(model="70B", device="B200", devices=2, users=1000)`, `cost("4 requests/s", rent="3 USD/h")`. With a model its
+    predicted rate within `ttft` and `tpot` is taken, with its band. Raises BadInput for values that cannot be (TL231),
+    and for prices that are missing, undated, mixed or per something else (TL234).
     """
-    options = given_of("cost", options, (*MONEY, *OPTIONS))
-    whole = catalogue_of(catalogue_folder(catalogue))
-    known = dict(prices_of({name: options.get(name) for name in MONEY}, prices))
-    named, read = device_of(device, whole) if device else (None, ())
-    how = way_of(way, known, named)
+    asked = CostAsked.read(VERB.name, {"throughput": throughput, **words})
+    options = asked.model_dump(exclude_none=True)
+    whole = catalogue_of(catalogue_folder(asked.catalogue))
+    known = dict(prices_of({name: options.get(name) for name in (*PAID, "training", "revenue")}, asked.prices))
+    named, read = device_of(asked.device, whole) if asked.device else (None, ())
+    how = way_of(asked.way, known, named)
     if how != "api" and how not in known:
         if named is None:
             raise BadInput(
@@ -79,9 +104,9 @@ def cost(
             )
         known[how] = (quoted(how, named.name, whole),)
         one_currency(each for several in known.values() for each in several)
-    modelled = predicted(device, devices, options, catalogue)
-    traffic, power_w, notes = traffic_of(throughput, like, how, options, modelled)
-    many = devices if modelled is None else modelled.devices
+    modelled = predicted(asked.device, asked.devices, options, asked.catalogue)
+    traffic, power_w, notes = traffic_of(asked.throughput, asked.like, how, options, modelled)
+    many = asked.devices if modelled is None else modelled.devices
     machine = None if how == "api" else machine_of(how, known, named, power_w, many, options)
     each = _each(machine, traffic, known)
     volume = volume_of(options)

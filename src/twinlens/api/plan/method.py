@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-from twinlens.api.plan.amount import dollars_of, seconds_of, tokens_of, trained_tokens_of
+from twinlens.api.plan.amount import dollars_of, trained_tokens_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
-from twinlens.api.plan.number import above_zero, count_of, given_of, one_of
+from twinlens.api.plan.number import above_zero, count_of
+from twinlens.api.plan.options import COUNT, FLAG, NAME, TIME, Context, Devices, Model, one
+from twinlens.api.plan.options import Catalogue as Folder
 from twinlens.api.plan.prices import quoted
+from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
 from twinlens.planning.method.answer import Method, method_answer
@@ -22,7 +23,9 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
 
-COUNTS = ("prompt", "answer", "context", "retrieved", "example_tokens", "shots", "epochs", "months")
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
 _SOURCES = 36
 
 
@@ -37,6 +40,11 @@ class MethodResult:
     def chosen(self) -> str | None:
         return self.answer.chosen.name if self.answer.chosen else None
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_method import method_screen
+
+        return method_screen(self.answer, self.notes, why=why)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -44,56 +52,73 @@ class MethodResult:
         return as_json(self.why(), self.notes)
 
 
-def method(
-    model: str,
-    *,
-    device: str,
-    devices: object = None,
-    corpus: object = None,
-    changes: object = None,
-    examples: object = None,
-    style: bool = False,
-    own_weights: bool = False,
-    requests: object = None,
-    price: object = None,
-    budget: object = None,
-    deadline: object = None,
-    mfu: object = None,
-    catalogue: str | Path | None = None,
-    **options: object,
-) -> MethodResult:
-    """Prompt, retrieval, fine-tuning or training: `method("8B", device="H100", corpus="20M", changes="daily")`.
+def _count_or_none(name: str, word: object) -> int:
+    return 0 if word in (0, "0") else count_of(name, word)
 
-    Other options are counts: prompt, answer, context, retrieved, example_tokens, shots, epochs, months.
-    Raises BadInput for unknown names (TL201, TL204) and for values that cannot be (TL231).
+
+class MethodAsked(Question):
+    """What is to be known and answered, and what may be spent on it."""
+
+    model: Model
+    device: Annotated[str, option("H100, a name of `list devices`.", NAME)]
+    devices: Devices = 1
+    corpus: Annotated[float, option("Private knowledge: 20M.", Kind("TOKENS", trained_tokens_of))] | None = None
+    changes: Annotated[str, option("never, yearly, monthly, weekly or daily.", one("HOW", CHANGES))] | None = None
+    examples: Annotated[int, option("Labelled examples.", Kind("COUNT", _count_or_none))] = 0
+    style: Annotated[bool, option("A form, a tone or a format is to be held.", FLAG)] = False
+    own_weights: Annotated[bool, option("No public weights may be used.", FLAG)] = False
+    requests: Annotated[float, option("A month: 10000.", Kind("COUNT", above_zero))] | None = None
+    price: Annotated[str, option("Of a device-hour: 2.50, or 2..4.", Kind("DOLLARS"))] | None = None
+    budget: Annotated[Decimal, option("For all months.", Kind("DOLLARS", dollars_of))] | None = None
+    months: Annotated[int, option("12.", COUNT)] | None = None
+    deadline: Annotated[float, option("Of training: '12 h'.", TIME)] | None = None
+    mfu: Annotated[str, option("Taken of all work: 0.3..0.5.", Kind("SPAN"))] | None = None
+    prompt: Annotated[int, option("Of a request: 512.", Kind("TOKENS", count_of))] | None = None
+    answer: Annotated[int, option("Of a request: 256.", Kind("TOKENS", count_of))] | None = None
+    context: Context | None = None
+    retrieved: Annotated[int, option("Put before each: 2048.", Kind("TOKENS", count_of))] | None = None
+    example_tokens: Annotated[int, option("Of one example: 512.", Kind("TOKENS", count_of))] | None = None
+    shots: Annotated[int, option("Examples in a prompt: 8.", COUNT)] | None = None
+    epochs: Annotated[int, option("Of training: 3.", COUNT)] | None = None
+    catalogue: Folder | None = None
+
+
+VERB = Verb("plan method", (MethodAsked,), "--model 8B --device H100 --corpus 20M",
+            "Reasons of every way, every figure's formula.")  # fmt: skip
+_COUNTS = {"prompt", "answer", "context", "retrieved", "example_tokens", "shots", "epochs", "months"}
+
+
+@asks(VERB)
+def method(model: str | None = None, **words: Any) -> MethodResult:
+    """Prompt, retrieval, fine-tuning or from scratch: what each meets, takes and costs, and what flips the choice.
+
+    `method("8B", device="H100", corpus="20M", changes="daily")`. Raises BadInput for unknown names (TL201, TL204) and
+    for values that cannot be (TL231).
     """
-    whole = catalogue_of(catalogue_folder(catalogue))
-    subject = subject_of(model, whole)
-    on, notes = asked_device(device, None, whole)
+    asked = MethodAsked.read(VERB.name, {"model": model, **words})
+    whole = catalogue_of(catalogue_folder(asked.catalogue))
+    subject = subject_of(asked.model, whole)
+    on, notes = asked_device(asked.device, None, whole)
     if on is None:
         raise BadInput("hours are of a device; add --device H100", code="TL231")
-    cost, source = _price(price, on.name, whole)
-    if budget is not None and cost is None:
+    cost, source = _price(asked.price, on.name, whole)
+    if asked.budget is not None and cost is None:
         raise BadInput("a budget needs the price of a device-hour; add --price 2.50", code="TL231")
-    need = replace(
-        _work(corpus, changes, examples, requests, _counts(options)), style=style, own_weights=own_weights,
-        price=cost, price_source=source, budget=None if budget is None else dollars_of("budget", budget),
-        deadline_s=None if deadline is None else seconds_of("deadline", deadline),
-    )  # fmt: skip
-    asked = Asked(need, subject, on, count_of("devices", 1 if devices is None else devices), mfu_of(mfu))
-    priced = () if price is not None or cost is None else (_quoted(cost, source),)
-    return MethodResult(method_answer(asked), (*notes, *_taken(requests, options, need), *priced))
+    need = replace(_work(asked), style=asked.style, own_weights=asked.own_weights, price=cost, price_source=source,
+                   budget=asked.budget, deadline_s=asked.deadline)  # fmt: skip
+    answer = method_answer(Asked(need, subject, on, asked.devices, mfu_of(asked.mfu)))
+    priced = () if asked.price is not None or cost is None else (_quoted(cost, source),)
+    return MethodResult(answer, (*notes, *_taken(asked, need), *priced))
 
 
-def _work(corpus: object, changes: object, examples: object, requests: object, counts: Mapping[str, Any]) -> Need:
+def _work(asked: MethodAsked) -> Need:
     """What is to be known and answered. Raises BadInput (TL231) for what contradicts itself."""
-    if changes is not None and corpus is None:
+    if asked.changes is not None and asked.corpus is None:
         raise BadInput("--changes is of a private corpus; add --corpus 20M, in tokens", code="TL231")
     need = Need(
-        changes=one_of("changes", changes or "never", CHANGES),  # type: ignore[arg-type]
-        corpus=0.0 if corpus is None else trained_tokens_of("corpus", corpus),
-        examples=0 if examples in (None, 0, "0") else count_of("examples", examples),
-        requests=Need().requests if requests is None else above_zero("requests", requests, 1e15), **counts,
+        changes=cast(Any, asked.changes or "never"), corpus=asked.corpus or 0.0, examples=asked.examples,
+        requests=Need().requests if asked.requests is None else asked.requests,
+        **asked.model_dump(include=_COUNTS, exclude_none=True),
     )  # fmt: skip
     if need.prompt + need.answer >= need.context:
         raise BadInput(
@@ -107,18 +132,11 @@ def _quoted(cost: tuple[Decimal, Decimal], source: str) -> Finding:
     return assumed("method-price", source, low=float(cost[0]), high=float(cost[1]))
 
 
-def _taken(requests: object, options: Mapping[str, object], need: Need) -> tuple[Finding, ...]:
+def _taken(asked: MethodAsked, need: Need) -> tuple[Finding, ...]:
     """What was not said and decides."""
+    names = ["requests"] + (["retrieved"] if need.corpus else [])
     usual = Need()
-    names = [("requests", requests)] + ([("retrieved", options.get("retrieved"))] if need.corpus else [])
-    return tuple(assumed(f"method-{name}", getattr(usual, name)) for name, value in names if value is None)
-
-
-def _counts(options: Mapping[str, object]) -> dict[str, Any]:
-    return {
-        name: (tokens_of if name == "context" else count_of)(name.replace("_", "-"), value)
-        for name, value in given_of("method", options, COUNTS).items()
-    }
+    return tuple(assumed(f"method-{name}", getattr(usual, name)) for name in names if getattr(asked, name) is None)
 
 
 def _price(word: object, device: str, catalogue: Catalogue) -> tuple[tuple[Decimal, Decimal] | None, str]:

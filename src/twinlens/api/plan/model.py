@@ -6,14 +6,17 @@ import csv
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from twinlens.api.plan.amount import dollars_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, subject_of
-from twinlens.api.plan.fit import serving_of
-from twinlens.api.plan.number import above_zero, count_of
+from twinlens.api.plan.fit import ServingFit, serving_of
+from twinlens.api.plan.number import count_of, up_to
+from twinlens.api.plan.options import FILE, NAME, NAMES, Catalogue, Context, Devices, Precision, Users
+from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.models.answer import Choice, choice
 from twinlens.planning.models.candidate import Limits, Told, candidate_of
@@ -22,6 +25,10 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
 
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+DOLLARS = Kind("DOLLARS", dollars_of)
 _MOST_BYTES = 2**20
 _COLUMNS = ("model", "quality", "licence", "context")
 
@@ -37,6 +44,11 @@ class ModelResult:
     def best(self) -> tuple[str, ...]:
         return self.answer.best
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_model import model_screen
+
+        return model_screen(self.answer, self.notes, why=why)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -44,63 +56,76 @@ class ModelResult:
         return as_json(self.why(), self.notes)
 
 
-def model(
-    models: Sequence[str],
-    *,
-    device: str,
-    devices: object = None,
-    precision: str | None = None,
-    users: object = None,
-    context: object = None,
-    answer: object = None,
-    price: object = None,
-    scores: str | Path | None = None,
-    licence: str | None = None,
-    most_tpot: object = None,
-    least_quality: object = None,
-    most_cost: object = None,
-    catalogue: str | Path | None = None,
-) -> ModelResult:
-    """Which of `models` to serve: `model(["8B", "qwen3-8b"], device="H100", users=16, scores="scores.csv")`.
+def _names_of(name: str, word: object) -> tuple[str, ...]:
+    """Names in one word with commas, or one by one."""
+    words = word.split(",") if isinstance(word, str) else word
+    if not isinstance(words, Sequence):
+        raise BadInput(f"--{name} is of names: --{name} 8B,qwen3-8b", code="TL231")
+    return tuple(str(each).strip() for each in words if str(each).strip())
 
-    `scores`: a CSV file with the columns model, quality, licence, context. `most_tpot` in milliseconds, `most_cost` in
-    $ per million answer tokens. Raises BadInput (TL201, TL203, TL204, TL231).
+
+class ModelAsked(Question):
+    """Which of some models to serve."""
+
+    models: Annotated[tuple[str, ...], option("Two or more: 8B,qwen3-8b,gpt-oss-20b.", Kind("NAMES", _names_of))]
+    device: Annotated[str, option("H100, a name of `list devices`.", NAME)]
+    devices: Devices = 1
+    precision: Precision | None = None
+    users: Users | None = None
+    context: Context | None = None
+    answer: Annotated[int, option("Of the context: 256.", Kind("TOKENS", count_of))] | None = None
+    price: Annotated[Decimal, option("Of a device-hour: 2.50.", DOLLARS)] | None = None
+    scores: Annotated[Path, option("CSV: model, quality, licence, context.", FILE)] | None = None
+    licence: Annotated[str, option("That are allowed: mit,…", NAMES)] | None = None
+    most_tpot: Annotated[float, option("Of a token: 50.", Kind("MS", up_to(1e7)))] | None = None
+    least_quality: Annotated[float, option("Of your file.", Kind("SCORE", up_to(1e9)))] | None = None
+    most_cost: Annotated[Decimal, option("Per million answer tokens.", DOLLARS)] | None = None
+    catalogue: Catalogue | None = None
+
+
+VERB = Verb("plan model", (ModelAsked,), "--models 8B,qwen3-8b --device H100 --users 16", "Every figure with its formula.")
+
+
+@asks(VERB)
+def model(models: Sequence[str] | None = None, **words: Any) -> ModelResult:
+    """Which model: constraints filter, then memory, predicted speed, cost and your own scores; the Pareto set.
+
+    `model(["8B", "qwen3-8b"], device="H100", users=16, scores="scores.csv")`. `scores`: a CSV file with the columns
+    model, quality, licence, context. `most_tpot` in milliseconds, `most_cost` in $ per million answer tokens. Raises
+    BadInput (TL201, TL203, TL204, TL231).
     """
-    whole = catalogue_of(catalogue_folder(catalogue))
-    on, notes = asked_device(device, None, whole)
+    asked = ModelAsked.read(VERB.name, {"models": models, **words})
+    whole = catalogue_of(catalogue_folder(asked.catalogue))
+    on, notes = asked_device(asked.device, None, whole)
     if on is None:
         raise BadInput("a choice is for a device; add --device H100", code="TL231")
-    names = [name.strip() for name in models if name.strip()]
-    if len(set(names)) < 2:
+    if len(set(asked.models)) < 2:
         raise BadInput("a choice is among two models or more; write --models 8B,qwen3-8b", code="TL231")
-    many, told = count_of("devices", 1 if devices is None else devices), _told(scores)
-    if told is None and (licence or least_quality is not None):
+    told = _told(asked.scores)
+    if told is None and (asked.licence or asked.least_quality is not None):
         raise BadInput("--licence and --least-quality are of your own file; add --scores FILE.csv", code="TL231")
-    cost = None if price is None else dollars_of("price", price)
-    if most_cost is not None and cost is None:
+    if asked.most_cost is not None and asked.price is None:
         raise BadInput("--most-cost needs the price of a device-hour; add --price 2.50", code="TL231")
-    limits = Limits(
-        None if most_tpot is None else above_zero("most-tpot", most_tpot, 1e7) / 1000,
-        None if least_quality is None else above_zero("least-quality", least_quality, 1e9),
-        None if most_cost is None else dollars_of("most-cost", most_cost),
-        tuple(each.strip().lower() for each in licence.split(",")) if licence else None,
-    )
-    plans = [serving_of(subject_of(name, whole), users, context, precision, None, {}) for name in names]
-    length = count_of("answer", min(256, plans[0].context // 2) if answer is None else answer)
+    licences = tuple(each.strip().lower() for each in asked.licence.split(",")) if asked.licence else None
+    slowest = None if asked.most_tpot is None else asked.most_tpot / 1000
+    limits = Limits(slowest, asked.least_quality, asked.most_cost, licences)
+    words = asked.model_dump(include={"users", "context", "precision"})
+    plans = [serving_of(subject_of(name, whole), ServingFit.read(VERB.name, words)) for name in asked.models]
+    length = asked.answer or min(256, plans[0].context // 2)
     if length >= plans[0].context:
         raise BadInput(f"--answer {length} leaves nothing of a context of {plans[0].context}", code="TL231")
     found = [
-        candidate_of(plan, on, many, length, spoken(plan.weight_format), cost, limits, told or {}) for plan in plans
+        candidate_of(plan, on, asked.devices, length, spoken(plan.weight_format), asked.price, limits, told or {}) for plan in plans
     ]
     read_as = tuple(note for plan in plans for note in plan.subject.assumed)
-    return ModelResult(choice(found, on, many), (*notes, *read_as))
+    return ModelResult(choice(found, on, asked.devices), (*notes, *read_as))
 
 
-def _told(path: str | Path | None) -> dict[str, Told] | None:
+def _told(path: Path | None) -> dict[str, Told] | None:
     """What a user's CSV says of models. Raises BadInput (TL231) for what is none."""
     if path is None:
         return None
-    file = Path(path).expanduser()
+    file = path.expanduser()
     try:
         if file.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{file.name} is too large for scores; keep it below 1 MB", code="TL231")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from twinlens.errors import BadInput, nearest
 
@@ -18,6 +18,11 @@ def above_zero(name: str, word: object, most: float = 1e15) -> float:
     if unit:
         raise BadInput(f"--{name} {short(word)!r} is a plain number; leave the unit out", code=UNREADABLE)
     return positive(name, value, word, most)
+
+
+def up_to(most: float) -> Callable[[str, object], float]:
+    """A reader of plain numbers above 0, up to `most`."""
+    return lambda name, word: above_zero(name, word, most)
 
 
 def count_of(name: str, word: object) -> int:

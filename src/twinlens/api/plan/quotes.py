@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.number import count_of
+from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.planning.quotes.answer import Quotes, quotes_answer
 from twinlens.spec.quote import read_quote
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,11 @@ class QuotesResult:
 
     answer: Quotes
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_quotes import quotes_screen
+
+        return quotes_screen(self.answer)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -25,7 +34,24 @@ class QuotesResult:
         return as_json(self.why())
 
 
-def quotes(one: str | Path, other: str | Path, *, input: object = 1024, output: object = 256) -> QuotesResult:
-    """Two TOML files at requests of `input` and `output` tokens. Raises BadInput (TL231)."""
-    first, second = (read_quote(Path(each).expanduser()) for each in (one, other))
-    return QuotesResult(quotes_answer(first, second, count_of("input", input), count_of("output", output)))
+class QuotesAsked(Question):
+    """Two quotes, and the work at which they are held."""
+
+    one: Annotated[Path, argument("A quote: `twinlens explain quotes` has one.", "A.toml")]
+    other: Annotated[Path, argument("The other.", "B.toml")]
+    input: Annotated[int, option("Of a request.", Kind("TOKENS", count_of))] = 1024
+    output: Annotated[int, option("Of a request.", Kind("TOKENS", count_of), head="Load")] = 256
+
+
+VERB = Verb("plan quotes", (QuotesAsked,), "a.toml b.toml --input 1024 --output 256")
+
+
+@asks(VERB)
+def quotes(one: str | Path | None = None, other: str | Path | None = None, **words: Any) -> QuotesResult:
+    """Two quotes brought to money per million output tokens at the same work, and what is not comparable.
+
+    Raises BadInput (TL231).
+    """
+    asked = QuotesAsked.read(VERB.name, {"one": one, "other": other, **words})
+    first, second = (read_quote(each.expanduser()) for each in (asked.one, asked.other))
+    return QuotesResult(quotes_answer(first, second, asked.input, asked.output))

@@ -6,15 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from twinlens.api.plan.amount import months_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import device_of
 from twinlens.api.plan.asked_cost import Prices, machine_of, traffic_of
-from twinlens.api.plan.number import UNREADABLE, above_zero, given_of, share_of
-from twinlens.api.plan.predicted import OF_PREDICTION, Predicted, predicted
+from twinlens.api.plan.number import UNREADABLE, above_zero, share_of
+from twinlens.api.plan.options import MONEY
+from twinlens.api.plan.paid import PAID, Paid
+from twinlens.api.plan.predicted import Predicted, predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import exact, times
 from twinlens.planning.cost.price import Priced
@@ -27,11 +30,11 @@ from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
-OPTIONS = (
-    "power", "host", "pue", "warranty", "discount", "delivery", "finance", "finance_months", "throughput", "like",
-    "input_tokens", "output_tokens", "idle_power", "rent_falls", "resale_falls", *OF_PREDICTION,
-)  # fmt: skip
-MONEY = ("buy", "rent", "reserved", "api", "energy", "fixed", "residual", "warranty")
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from twinlens.reporting.html.plan_page import PlanPage
+
 _MONTHS = (12, 24, 36)
 _MOST_HORIZONS = 12
 
@@ -43,6 +46,16 @@ class RoiResult:
     answer: Roi
     notes: tuple[Finding, ...] = ()
 
+    def screen(self, *, why: bool = False) -> RenderableType:
+        from twinlens.reporting.screen.plan_roi import roi_screen
+
+        return roi_screen(self.answer, self.notes, why=why)
+
+    def page(self) -> PlanPage:
+        from twinlens.reporting.html.plan_roi import roi_page
+
+        return roi_page(self.answer, self.notes)
+
     def why(self) -> dict[str, Any]:
         return self.answer.why()
 
@@ -50,38 +63,46 @@ class RoiResult:
         return as_json(self.why(), self.notes)
 
 
-def roi(
-    *,
-    device: str | None = None,
-    devices: object = None,
-    months: object = None,
-    busy: object = None,
-    hours: object = None,
-    prices: str | Path | None = None,
-    catalogue: str | Path | None = None,
-    **options: object,
-) -> RoiResult:
-    """Buy or rent: `roi(buy="37500 USD", rent="3 USD/h", hours=8, energy="0.12 USD/kWh", power="700W")`.
+class RoiAsked(Paid):
+    """Whether to buy, rent, reserve or call an API."""
 
-    Money: buy, rent, reserved, api, energy, fixed, residual, warranty. `busy`: share of hours used, or `hours` a day.
-    `months`: "12,24,36". Also power, idle_power, host, pue, discount, delivery, finance and finance_months, and what
-    rent and resale lose a year: rent_falls, resale_falls. Against an API what the
-    machine serves: model (predicted, as in `cost`), like or throughput, with input_tokens and output_tokens. Raises
-    BadInput (TL231, TL234).
+    hours: Annotated[str, option("Used a day: 8.", Kind("COUNT"))] | None = None
+    months: Annotated[Any, option("Horizons: 12,24,36.", Kind("LIST"))] = None
+    resale_falls: Annotated[str, option("Of its price a year, when sold: 30%.", Kind("SHARE"))] | None = None
+    rent_falls: Annotated[str, option("Of the rent a year: 20%.", Kind("SHARE"))] | None = None
+    warranty: Annotated[str, option("'900 USD/year'.", MONEY)] | None = None
+    discount: Annotated[str, option("A year: 8%.", Kind("SHARE"))] | None = None
+    delivery: Annotated[str, option("Until it works, rented meanwhile: '3 months'.", Kind("TIME"))] | None = None
+    finance: Annotated[str, option("Interest of a loan.", Kind("SHARE"))] | None = None
+    finance_months: Annotated[str, option("Of it.", Kind("COUNT"))] | None = None
+
+
+VERB = Verb("plan roi", (RoiAsked,), "--device H100 --energy '0.1 USD/kWh'", "Every figure with its formula.",
+            ("--why", "--all"), has_page=True)  # fmt: skip
+
+
+@asks(VERB)
+def roi(**words: Any) -> RoiResult:
+    """To buy, rent, reserve or call an API: costs over months, where buying pays, and what flips it.
+
+    `roi(buy="37500 USD", rent="3 USD/h", hours=8, energy="0.12 USD/kWh", power="700W")`. `busy`: share of hours used,
+    or `hours` a day. Against an API what the machine serves: model (predicted, as in `cost`), like or throughput, with
+    input_tokens and output_tokens. Raises BadInput (TL231, TL234).
     """
-    options = given_of("roi", options, (*MONEY, *OPTIONS))
-    whole = catalogue_of(catalogue_folder(catalogue))
-    known = prices_of({name: options.get(name) for name in MONEY}, prices)
-    named, notes = device_of(device, whole) if device else (None, ())
+    asked = RoiAsked.read(VERB.name, words)
+    options = asked.model_dump(exclude_none=True, exclude={"busy"})
+    whole = catalogue_of(catalogue_folder(asked.catalogue))
+    known = prices_of({name: options.get(name) for name in (*PAID, "warranty")}, asked.prices)
+    named, notes = device_of(asked.device, whole) if asked.device else (None, ())
     notes += _fill(known, named, whole)
     if "buy" not in known or not any(way in known for way in ("rent", "reserved", "api")):
         lacks = "--buy '37500 USD'" if "buy" not in known else "--rent '3 USD/h', --reserved or --api"
         raise BadInput(f"buying is held against another way: give {lacks}, or a --device with a price", code=UNUSABLE)
-    used, is_said = _busy(busy, hours)
-    modelled = predicted(device, devices, options, catalogue) if "api" in known else None
-    terms = _terms(known, named, devices if modelled is None else modelled.devices, used, options, modelled)
+    used, is_said = _busy(asked.busy, asked.hours)
+    modelled = predicted(asked.device, asked.devices, options, asked.catalogue) if "api" in known else None
+    terms = _terms(known, named, asked.devices if modelled is None else modelled.devices, used, options, modelled)
     notes += modelled.notes if modelled else ()
-    return RoiResult(Roi(terms, _horizons(months), _assumed(terms, is_said)), notes)
+    return RoiResult(Roi(terms, _horizons(asked.months), _assumed(terms, is_said)), notes)
 
 
 def _fill(known: dict[str, tuple[Priced, ...]], device: Device | None, whole: Catalogue) -> tuple[Finding, ...]:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from typing import Annotated, ClassVar
 
-from twinlens.api.plan.amount import seconds_of, tokens_of, trained_tokens_of
 from twinlens.api.plan.format import predicted_format
-from twinlens.api.plan.number import UNREADABLE, count_of, one_of, share_of
+from twinlens.api.plan.number import UNREADABLE
+from twinlens.api.plan.options import (
+    COUNT,
+    SHARE,
+    TIME,
+    TOKENS,
+    TRAINED,
+    Catalogue,
+    Device as DeviceName,
+    Devices,
+    Engine,
+    Known,
+    Model,
+    Precision,
+    Probe,
+    Tensor,
+    one,
+)
+from twinlens.api.question import Question, option
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.memory import memory_of
 from twinlens.planning.capacity.training import TrainingPlan
@@ -20,63 +37,73 @@ from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 
-OF_TRAINING = ("pipeline", "expert", "batch", "microbatch", "context", "recompute", "tokens", "within", "effective")
+class Capacity(Question):
+    model: Model | None = None
+    device: DeviceName | None = None
+    devices: Devices | None = None
+    precision: Precision | None = None
+    tensor: Tensor | None = None
+    engine: Engine | None = None
+    known: Known | None = None
+    probe: Probe | None = None
+    catalogue: Catalogue | None = None
+
+
+class TrainingCapacityAsked(Capacity):
+    """How long training takes."""
+
+    lens: ClassVar = "training"
+    instead: ClassVar = "leave --train out"
+    train: Annotated[str, option("full or lora; else it is served.", one("METHOD", ("full", "lora")))]
+    batch: Annotated[int, option("Training: sequences of a step.", COUNT)] | None = None
+    microbatch: Annotated[int, option("Of them at a time on a copy.", COUNT)] = 1
+    context: Annotated[int, option("Training: of a sequence.", TOKENS)] = 4096
+    recompute: Annotated[str, option("Training: none or full.", one("HOW", ("none", "full")))] | None = None
+    pipeline: Annotated[int, option("Training: stages.", COUNT)] = 1
+    expert: Annotated[int, option("Training: expert parallel.", COUNT)] = 1
+    tokens: Annotated[float, option("Training: of the whole, 300B, 15T.", TRAINED)] | None = None
+    within: Annotated[float, option("Training: of the whole, 12h, 30days.", TIME)] | None = None
+    effective: Annotated[float, option("Training: not lost to failures, 90%.", SHARE)] | None = None
+
+
 _EFFECTIVE = 0.9
 
 
 def steps_of(
-    train: str,
-    subject: Subject,
-    device: Device,
-    devices: object,
-    precision: str | None,
-    tensor: object,
-    engine: str | None,
-    given: Mapping[str, object],
-    known: Calibrated | None = None,
+    asked: TrainingCapacityAsked, subject: Subject, device: Device, known: Calibrated | None = None
 ) -> tuple[TrainingPlan, tuple[Finding, ...]]:
     """The plan, and what was taken for granted: the engine of one's own runs, where `known` is of some.
 
     Raises BadInput (TL231) for what cannot be.
     """
-    method, shape = one_of("train", train, ("full", "lora")), subject.shape
+    shape, many, tensor = subject.shape, asked.devices or 1, asked.tensor or 1
     if shape is None:
         raise BadInput(f"the layers of {subject.name} are not known; name a model", code=UNREADABLE)
-    notes = []
-    many = count_of("devices", 1 if devices is None else devices)
-    ways = {"tensor": count_of("tensor", 1 if tensor is None else tensor)}
-    ways |= {name: count_of(name, given.get(name, 1)) for name in ("pipeline", "expert", "microbatch")}
-    copies = max(many // (ways["tensor"] * ways["pipeline"]), 1)
-    usual = max(copies * ways["microbatch"] * (8 if ways["pipeline"] == 1 else 4 * ways["pipeline"]), 1)
-    if "batch" not in given:
-        notes.append(assumed("capacity-batch", usual))
-    gathered = many > 1 and usual_zero(ways["tensor"], ways["pipeline"], ways["expert"]) == 3
+    copies = max(many // (tensor * asked.pipeline), 1)
+    usual = max(copies * asked.microbatch * (8 if asked.pipeline == 1 else 4 * asked.pipeline), 1)
+    notes = [] if asked.batch else [assumed("capacity-batch", usual)]
+    gathered = many > 1 and usual_zero(tensor, asked.pipeline, asked.expert) == 3
     known = known or shipped()["training"]
     refuse_processor(device, known)
     own = sorted(known.own.get("engine", ()))
-    plain = own[0] if len(own) == 1 else "fsdp" if ways["tensor"] * ways["pipeline"] == 1 else "megatron"
-    used = engine.lower() if engine else plain
-    notes += [] if engine else [assumed("capacity-engine", used)]
-    notes += [] if precision else [assumed("capacity-precision", "bf16")]
-    recompute = one_of("recompute", given.get("recompute", "none"), ("none", "full")) == "full"
+    plain = own[0] if len(own) == 1 else "fsdp" if tensor * asked.pipeline == 1 else "megatron"
+    used = asked.engine.lower() if asked.engine else plain
+    notes += [] if asked.engine else [assumed("capacity-engine", used)]
+    notes += [] if asked.precision else [assumed("capacity-precision", "bf16")]
     question = TrainingQuestion(
-        subject.name, shape, device, predicted_format(precision or "bf16"), many,
-        float(count_of("batch", given.get("batch", usual))),
-        float(tokens_of("context", given.get("context", "4K"))),
-        float(ways["microbatch"]), ways["tensor"], ways["pipeline"], expert=ways["expert"], gathered=gathered,
-        recompute=recompute, adapters=method == "lora", engine=used, subject=subject,
+        subject.name, shape, device, predicted_format(asked.precision or "bf16"), many, float(asked.batch or usual),
+        float(asked.context), float(asked.microbatch), tensor, asked.pipeline, expert=asked.expert, gathered=gathered,
+        recompute=asked.recompute == "full", adapters=asked.train == "lora", engine=used, subject=subject,
     )  # fmt: skip
-    if "recompute" not in given:
+    if asked.recompute is None:
         memory = memory_of(question)
         question = replace(question, recompute=memory is not None and memory.fits is False)
         notes.append(assumed("capacity-recompute", "full" if question.recompute else "none"))
-    tokens = trained_tokens_of("tokens", given["tokens"]) if "tokens" in given else None
-    within = seconds_of("within", given["within"]) if "within" in given else None
-    if within is not None and tokens is None:
+    if asked.within is not None and asked.tokens is None:
         raise BadInput("--within is the time of all tokens; give --tokens 300B, too", code=UNREADABLE)
-    if tokens is not None and "effective" not in given:
+    if asked.tokens is not None and asked.effective is None:
         notes.append(assumed("capacity-effective", _EFFECTIVE))
-    effective = share_of("effective", given.get("effective", _EFFECTIVE))
+    effective = _EFFECTIVE if asked.effective is None else asked.effective
     if not effective:
         raise BadInput("--effective is a share above 0: what never works trains nothing", code=UNREADABLE)
-    return TrainingPlan(question, known, tokens, effective, within), tuple(notes)
+    return TrainingPlan(question, known, asked.tokens, effective, asked.within), tuple(notes)

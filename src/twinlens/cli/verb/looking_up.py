@@ -5,25 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from twinlens.api.question import Question, argument
 from twinlens.cli.verb.options import Json, Out
 
 
-def explain(word: Annotated[str | None, typer.Argument(metavar="WORD")] = None) -> None:
+class Explain(Question):
     """What a metric, label, error or term means. Without a word: the names of all pages."""
+
+    word: Annotated[str, argument("", "WORD")] | None = None
+
+
+def explain(asked: Explain) -> None:
     from twinlens.cli.explain import run
 
-    run(word)
+    run(asked.word)
 
 
-def list_(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="models, devices, executors, metrics, …")] = "kinds",
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One device or model, with every field.")] = None,
-    out: Out = Path("runs"),
-    json: Json = False,
-) -> None:
+class List(Question):
     """What is available here: models, examples, metrics, runs …"""
+
+    kind: Annotated[str, argument("models, devices, executors, metrics, …", "KIND")] = "kinds"
+    name: Annotated[str, argument("One device or model, with every field.", "NAME")] | None = None
+    out: Out = Path("runs")
+    json_: Json = False
+
+
+def list_(asked: List) -> None:
     from twinlens.cli.listing import run
 
-    run(kind, name, out, json)
+    run(asked.kind, asked.name, asked.out, asked.json_)

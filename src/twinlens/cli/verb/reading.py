@@ -5,116 +5,118 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from twinlens.cli.verb.options import Json, MaybeRuns, RunPaths, Sides
+from twinlens.api.question import Kind, Question, argument, option
+from twinlens.cli.verb.options import FILE, FLAG, FOLDER, NAME, PAGE, Json, Runs
 from twinlens.system.numpy_threads import load_numpy
 
 
-def show(
-    runs: RunPaths,
-    json: Json = False,
-    tool: Annotated[str | None, typer.Option("--as", metavar="TOOL", help="In the figures of another tool.")] = None,
-    whole: Annotated[bool, typer.Option("--all", help="Every metric, and how each was computed.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Every metric of every run, a line each.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="For an issue or a pull request.")] = False,
-    parquet: Annotated[
-        Path | None, typer.Option("--parquet", metavar="FILE", help="Write the steps or requests to a file.")
-    ] = None,
-) -> None:
+class Show(Question):
     """A run on one screen, or the points of a study in tables. With --as vllm: as that tool counts."""
+
+    runs: Runs
+    json_: Json = False
+    tool: Annotated[str, option("In the figures of another tool.", Kind("TOOL"), "--as")] | None = None
+    all_: Annotated[bool, option("Every metric, and how each was computed.", FLAG)] = False
+    csv: Annotated[bool, option("Every metric of every run, a line each.", FLAG)] = False
+    markdown: Annotated[bool, option("For an issue or a pull request.", FLAG)] = False
+    parquet: Annotated[Path, option("Write the steps or requests to a file.", FILE)] | None = None
+
+
+def show(asked: Show) -> None:
     load_numpy()
     from twinlens.cli.show import Form, run
 
-    run(runs, Form(json, tool, whole, csv, markdown, parquet))
+    form = Form(asked.json_, asked.tool, asked.all_, asked.csv, asked.markdown, asked.parquet)
+    run(list(asked.runs), form)
 
 
-def diagnose(
-    runs: MaybeRuns = None,
-    json: Json = False,
-    whole: Annotated[bool, typer.Option("--all", help="Every finding, with all that decided.")] = False,
-    self_test: Annotated[
-        bool, typer.Option("--self-test", help="Saturate one resource after another here; RUN may name cases.")
-    ] = False,
-    try_: Annotated[bool, typer.Option("--try", help="Measure the change that would prove its verdict wrong.")] = False,
-    file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Write an HTML page, too.")
-    ] = None,
-    ceilings: Annotated[
-        Path | None,
-        typer.Option("--ceilings", metavar="PROBE.json", help="Of the server's machine, from `probe --json`."),
-    ] = None,
-    instrument: Annotated[
-        str | None, typer.Option("--instrument", metavar="profiler", help="Its work once more, watched; in no figure.")
-    ] = None,
-) -> None:
+class Diagnose(Question):
     """What binds a run: its time by part, four counters, and what to try."""
-    if not (self_test or try_ or instrument):  # these measure
+
+    runs: Runs = ()
+    json_: Json = False
+    all_: Annotated[bool, option("Every finding, with all that decided.", FLAG)] = False
+    self_test: Annotated[
+        bool, option("Saturate one resource after another here; RUN may name cases.", FLAG)
+    ] = False
+    try_: Annotated[bool, option("Measure the change that would prove its verdict wrong.", FLAG)] = False
+    file: Annotated[Path, option("Write an HTML page, too.", PAGE, "-o", "--output")] | None = None
+    ceilings: (
+        Annotated[Path, option("Of the server's machine, from `probe --json`.", Kind("PROBE.json"))] | None
+    ) = None
+    instrument: (
+        Annotated[str, option("Its work once more, watched; in no figure.", Kind("profiler"))] | None
+    ) = None
+
+
+def diagnose(asked: Diagnose) -> None:
+    if not (asked.self_test or asked.try_ or asked.instrument):  # these measure
         load_numpy()
-    if self_test:
+    if asked.self_test:
         from twinlens.cli.self_test import run as run_self_test
 
-        run_self_test(list(map(str, runs or ())), json)
+        run_self_test(list(map(str, asked.runs)), asked.json_)
         return
     from twinlens.cli.diagnose import run
 
-    run(runs or [], json, whole, file, ceilings, try_, instrument)
+    run(list(asked.runs), asked.json_, asked.all_, asked.file, asked.ceilings, asked.try_, asked.instrument)
 
 
-def compare(
-    runs: Sides,
-    json: Json = False,
-    whole: Annotated[bool, typer.Option("--all", help="Every finding and every figure.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="A table for a pull request.")] = False,
-    fail_if: Annotated[
-        list[str] | None, typer.Option("--fail-if", metavar="LIMIT", help="Exit 1 beyond it: 'TTFT p99 +5%'.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Write an HTML page, too.")
-    ] = None,
-    ledger: Annotated[bool, typer.Option("--ledger", help="A baseline and steps, with what each one gave.")] = False,
-    price_per_hour: Annotated[
-        float | None, typer.Option(metavar="PRICE", help="Of the machine, for the cost column of a ledger.")
-    ] = None,
-    per_month: Annotated[
-        float | None, typer.Option(metavar="COUNT", help="Inferences a month, for what a step repays.")
-    ] = None,
-    table: Annotated[
-        str | None,
-        typer.Option(metavar="TABLE", help="lenses: both side by side; runtimes: the kernels' share; switches: each."),
-    ] = None,
-    noise: Annotated[
-        Path | None, typer.Option("--noise", metavar="FOLDER", help="One spec at three times: the noise floor.")
-    ] = None,
-    history: Annotated[
-        bool, typer.Option("--history", help="The metric over time: when it changed, and what changed then.")
-    ] = False,
-    metric: Annotated[
-        str | None, typer.Option("--metric", metavar="NAME", help="This one only: 'TTFT p99', 'tokens/s' …")
-    ] = None,
-) -> None:
+class Compare(Question):
     """Whether runs may be compared, how far apart they are, and why."""
+
+    runs: Annotated[
+        tuple[Path, ...], argument("Run or study folders, the baseline first; FOLDER@batch=4: a point.", "RUN")
+    ]
+    json_: Json = False
+    all_: Annotated[bool, option("Every finding and every figure.", FLAG)] = False
+    markdown: Annotated[bool, option("A table for a pull request.", FLAG)] = False
+    fail_if: Annotated[tuple[str, ...], option("Exit 1 beyond it: 'TTFT p99 +5%'.", Kind("LIMIT"))] = ()
+    file: Annotated[Path, option("Write an HTML page, too.", PAGE, "-o", "--output")] | None = None
+    ledger: Annotated[bool, option("A baseline and steps, with what each one gave.", FLAG)] = False
+    price_per_hour: (
+        Annotated[float, option("Of the machine, for the cost column of a ledger.", Kind("PRICE"))] | None
+    ) = None
+    per_month: Annotated[float, option("Inferences a month, for what a step repays.", Kind("COUNT"))] | None = None
+    table: (
+        Annotated[
+            str, option("lenses: both side by side; runtimes: the kernels' share; switches: each.", Kind("TABLE"))
+        ]
+        | None
+    ) = None
+    noise: Annotated[Path, option("One spec at three times: the noise floor.", FOLDER)] | None = None
+    history: Annotated[bool, option("The metric over time: when it changed, and what changed then.", FLAG)] = False
+    metric: Annotated[str, option("This one only: 'TTFT p99', 'tokens/s' …", NAME)] | None = None
+
+
+def compare(asked: Compare) -> None:
     load_numpy()
     from twinlens.cli.compare import Form, run, run_ledger, run_table
 
-    if history:
+    runs = list(asked.runs)
+    if asked.history:
         from twinlens.cli.history import run as run_history
 
-        run_history(runs, metric, json=json, markdown=markdown, whole=whole, page=file)
-    elif table is not None:
-        run_table(runs, table, json, whole, file)
-    elif ledger:
-        run_ledger(runs, json, price_per_hour, per_month, file)
+        run_history(
+            runs, asked.metric, json=asked.json_, markdown=asked.markdown, whole=asked.all_, page=asked.file
+        )
+    elif asked.table is not None:
+        run_table(runs, asked.table, asked.json_, asked.all_, asked.file)
+    elif asked.ledger:
+        run_ledger(runs, asked.json_, asked.price_per_hour, asked.per_month, asked.file)
     else:
-        run(runs, Form(json, whole, markdown, tuple(fail_if or ()), file, noise, metric))
+        run(runs, Form(asked.json_, asked.all_, asked.markdown, asked.fail_if, asked.file, asked.noise, asked.metric))
 
 
-def report(
-    runs: RunPaths,
-    file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.html")] = Path("report.html"),
-) -> None:
+class Report(Question):
     """Write one self-contained HTML file."""
+
+    runs: Runs
+    file: Annotated[Path, option("", PAGE, "-o", "--output")] = Path("report.html")
+
+
+def report(asked: Report) -> None:
     load_numpy()
     from twinlens.cli.report import run
 
-    run(runs, file)
+    run(list(asked.runs), asked.file)

@@ -1,0 +1,79 @@
+"""Commands made from the table of verbs (`commands.json`), so that `--help` loads no verb and no model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.resources import files
+from typing import Any
+
+import click
+
+from twinlens.cli.help import Verb, Verbs
+
+Row = Mapping[str, Any]
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
+VERB = "VERB ..."
+
+
+def table() -> dict[str, Row]:
+    """Every verb by its name: summary, head, example, the function that runs it, and its options."""
+    return dict(json.loads(files("twinlens.cli").joinpath("commands.json").read_text(encoding="utf-8")))
+
+
+def add_verbs(app: Verbs) -> None:
+    """Put the verbs of the table under `app`, those of two words into a group of their first."""
+    for name, row in table().items():
+        group, _, last = name.rpartition(" ")
+        owner = app.commands[group] if group else app
+        assert isinstance(owner, Verbs)
+        owner.add_command(_command(name, row) if "run" in row else _group(name, row), last)
+
+
+def _group(name: str, row: Row) -> Verbs:
+    made = Verbs(name, context_settings=CONTEXT, subcommand_metavar=VERB, no_args_is_help=True, help=row["summary"])
+    made.head = row["head"]
+    return made
+
+
+def _command(name: str, row: Row) -> Verb:
+    def call(**words: Any) -> None:
+        given = {field: word for field, word in words.items() if word not in (None, (), False)}
+        if name.startswith("plan "):
+            from twinlens.cli.plan import run
+
+            run(name, given)
+        else:
+            _ask(row["run"], name, given)
+
+    example = f"Example: twinlens {name} {row['example']}".rstrip()
+    made = Verb(name.rpartition(" ")[2], params=[_param(each) for each in row["options"]], callback=call,
+                help=row["summary"], epilog=example)  # fmt: skip
+    made.head = row["head"]
+    return made
+
+
+def _ask(place: str, name: str, given: Mapping[str, Any]) -> None:
+    """Read the question of a verb from its words, and call the verb with it."""
+    module = import_module(place)
+    from twinlens.cli.screen import sentences
+
+    with sentences():
+        asked = getattr(module, name.capitalize()).read(name, given)
+    getattr(module, {"list": "list_"}.get(name, name))(asked)
+
+
+def _param(row: Row) -> click.Parameter:
+    found: Any
+    many = bool(row.get("many"))
+    if row.get("argument"):
+        found = click.Argument([row["field"]], nargs=-1 if many else 1, required=False, metavar=row["metavar"],
+                               help=row["help"])  # fmt: skip
+    elif row.get("flag"):
+        found = click.Option([row["field"], *row["names"]], is_flag=True, help=row["help"])
+    else:
+        found = click.Option([row["field"], *row["names"]], metavar=row["metavar"], multiple=many, help=row["help"],
+                             hidden=bool(row.get("hidden")))  # fmt: skip
+    found.head = row.get("head", "")
+    return found  # type: ignore[no-any-return]

@@ -1,1 +1,0 @@
-"""The command line of planning: one file for each verb of `twinlens plan`."""
