@@ -90,7 +90,7 @@ shown: .venv/ready
 
 # The reference of a spec and its JSON schema, from the models: run it after a change of a field or an option.
 reference: .venv/ready
-	$(BIN)/python -m twinlens.reporting.reference
+	$(BIN)/python -m twinlens.cli.table && $(BIN)/python -m twinlens.reporting.reference
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks

@@ -152,7 +152,8 @@ def test_files_from_outside_are_parsed_in_one_place(trees: dict[Path, ast.Module
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
         if (node.value.id, node.attr) in parses
     }
-    assert found - LINES_AS_THEY_ARRIVE - OF_OUR_OWN_PROCESSES == {"system/document.py"}
+    ours = {"pages/verbs.py"}  # a file of the package itself
+    assert found - LINES_AS_THEY_ARRIVE - OF_OUR_OWN_PROCESSES - ours == {"system/document.py"}
 
 
 def test_no_file_is_named_after_nothing() -> None:

@@ -6,9 +6,9 @@ import io
 import json
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 from test_claim_figures import FIGURES
-from click.testing import CliRunner
 
 import twinlens as tl
 from twinlens.api.claim import FIELDS

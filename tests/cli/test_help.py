@@ -45,7 +45,7 @@ def test_options_of_planning_stand_under_heads(verb: str) -> None:
     assert max(len(part.splitlines()) for part in re.split(r"^\S[^:]*:$", shown, flags=re.MULTILINE)) <= 20
     for option in PLAN[verb].params:
         assert (
-            option.hidden
+            getattr(option, "hidden", False)
             or shown.count(f" {option.opts[-1]} ") + shown.count(f" {option.opts[-1]},") >= 1
             or (option.param_type_name == "argument")
         )

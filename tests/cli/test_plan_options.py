@@ -1,4 +1,4 @@
-"""A verb's question is one model: the command line, Python and the table of commands have its fields, and refuse others alike."""
+"""A verb's question is one model: command line, Python and table have its fields, and refuse others alike."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERBS = [name for name in tl.plan.__all__ if name != "constants"]
 
 
 def test_the_table_of_commands_is_what_the_questions_say() -> None:
-    assert files("twinlens.cli").joinpath("commands.json").read_text(encoding="utf-8") == table.text(), "make reference"
+    assert files("twinlens.pages").joinpath("verbs.json").read_text(encoding="utf-8") == table.text(), "make reference"
     assert set(json.loads(table.text())) == {*app.commands, *(f"plan {verb}" for verb in app.commands["plan"].commands)}
 
 
@@ -55,7 +55,9 @@ def test_every_field_of_a_question_is_a_keyword_and_an_option(verb: str) -> None
 def test_an_option_that_is_none_is_refused_in_the_same_words_everywhere(verb: str, words: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=f"plan {verb} has no option --{list(words)[-1]}; did you mean '--") as refused:
         getattr(tl.plan, verb)(**words)
-    typed = [word for name, value in words.items() if name not in ("one", "other") for word in (f"--{said(name)}", value)]
+    typed = [
+        word for name, value in words.items() if name not in ("one", "other") for word in (f"--{said(name)}", value)
+    ]
     done = CliRunner().invoke(app, ["plan", verb, *typed])
     assert done.exit_code == 2
     assert " ".join(done.stderr.split()) == f"twinlens: {refused.value} (twinlens explain TL231)"

@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
 from twinlens.planning.quotes.answer import cost_of, quotes_answer

@@ -10,8 +10,8 @@ from queue import SimpleQueue
 from typing import Any, get_args
 
 import pytest
-from rich.console import Console
 from click.testing import CliRunner
+from rich.console import Console
 
 from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, told, trained
 from material import twinlens

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from hostile_server import Asked, answer, good, hostile
 from click.testing import CliRunner, Result
+from hostile_server import Asked, answer, good, hostile
 
 from material import inference, study_of
 from twinlens.cli.main import app

@@ -10,7 +10,7 @@ import pytest
 
 import twinlens as tl
 from twinlens.api.plan.asked import subject_of
-from twinlens.api.plan.fit import serving_of
+from twinlens.api.plan.fit import ServingFit, serving_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity
 from twinlens.planning.fit.degree import COUNTS, copy_layouts, group_degrees
@@ -29,7 +29,8 @@ MIXTURES = ("deepseek-v3", "gpt-oss-120b", "qwen3-30b-a3b", "mixtral-8x7b")
 
 
 def _plan(model: str, users: int = 64, precision: str | None = None) -> Any:
-    return serving_of(subject_of(model, shipped()), users, 8192, precision, None, {})
+    asked = ServingFit.read("plan fit", {"model": model, "users": users, "context": 8192, "precision": precision})
+    return serving_of(subject_of(model, shipped()), asked)
 
 
 def _shape(model: str) -> DecoderShape:
@@ -102,7 +103,7 @@ def test_fit_check_capacity_and_choose_have_one_memory_of_groups(model: str) -> 
     most = next(each.value for each in fit.answer.most if each.name == "most-users")
     assert most == found.most.value or found.most.number >= 65_000
     subject = subject_of(model, shipped())
-    plan = serving_of(subject, users, 8192, None, None, {"groups": 4})
+    plan = serving_of(subject, ServingFit(model=model, users=users, context=8192, groups=4))
     question = ServingQuestion(model, _shape(model), shipped().device("h200-sxm-141gb"), spoken(plan.weight_format),
                                7936, 256, 1.0, tensor=2, data=4, engine="vllm", subject=subject)  # fmt: skip
     assert room(question) == most

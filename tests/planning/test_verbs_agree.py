@@ -11,8 +11,8 @@ import pytest
 
 import twinlens as tl
 from twinlens.api.plan.asked import subject_of
-from twinlens.api.plan.fit import serving_of, training_of
-from twinlens.api.plan.steps import steps_of
+from twinlens.api.plan.fit import ServingFit, TrainingFit, serving_of, training_of
+from twinlens.api.plan.steps import TrainingCapacityAsked, steps_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.memory import memory_of
 from twinlens.planning.capacity.serving import ServingCapacity
@@ -132,7 +132,7 @@ def test_every_pair_of_the_catalogue_has_one_answer_for_memory() -> None:
     subjects = {name: subject_of(name, shipped()) for name in MODELS}
     devices = {device.name: device for device in DEVICES}
     for model, name, precision, (users, context) in SERVED:
-        plan = serving_of(subjects[model], users, context, precision, None, {})
+        plan = serving_of(subjects[model], ServingFit(model=model, users=users, context=context, precision=precision))
         device, degree = devices[name], _degree(MODELS[model], devices[name])
         question = ServingQuestion(model, MODELS[model], device, spoken(plan.weight_format), context - 256, 256, 1.0,
                                    tensor=degree, engine="vllm", subject=subjects[model])  # fmt: skip
@@ -141,8 +141,10 @@ def test_every_pair_of_the_catalogue_has_one_answer_for_memory() -> None:
             shared, apart = replace(plan, groups=degree), replace(question, tensor=1, data=degree)
             assert placed(shared, device, 1).fits == (room(apart) >= users), (model, name, precision, users)
     for model, name, method, many in TRAINED:
-        steps, _ = steps_of(method, subjects[model], devices[name], many, None, None, None, {})
-        taught, ways = training_of(subjects[model], method, None, {})
+        steps, _ = steps_of(
+            TrainingCapacityAsked(model=model, train=method, devices=many), subjects[model], devices[name]
+        )
+        taught, ways = training_of(subjects[model], TrainingFit(model=model, train=method))
         memory = memory_of(steps.question)
         assert memory is not None
         assert memory.fits == trained_on(taught, devices[name], many, ways).fits, (model, name, method, many)

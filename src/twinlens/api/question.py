@@ -1,4 +1,4 @@
-"""Questions: one model per verb and lens. Command line, signature, refusals, pages and schema all come from its fields."""
+"""One model per verb and lens. Command line, signature, refusals, pages and schema all come from its fields."""
 
 from __future__ import annotations
 

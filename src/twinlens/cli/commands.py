@@ -1,30 +1,23 @@
-"""Commands made from the table of verbs (`commands.json`), so that `--help` loads no verb and no model."""
+"""Commands made from the table of verbs (`pages/verbs.json`), so that `--help` loads no verb and no model."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.resources import files
 from typing import Any
 
 import click
 
 from twinlens.cli.help import Verb, Verbs
+from twinlens.pages.verbs import Row, verbs
 
-Row = Mapping[str, Any]
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 VERB = "VERB ..."
 
 
-def table() -> dict[str, Row]:
-    """Every verb by its name: summary, head, example, the function that runs it, and its options."""
-    return dict(json.loads(files("twinlens.cli").joinpath("commands.json").read_text(encoding="utf-8")))
-
-
 def add_verbs(app: Verbs) -> None:
     """Put the verbs of the table under `app`, those of two words into a group of their first."""
-    for name, row in table().items():
+    for name, row in verbs().items():
         group, _, last = name.rpartition(" ")
         owner = app.commands[group] if group else app
         assert isinstance(owner, Verbs)

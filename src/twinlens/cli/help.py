@@ -97,7 +97,9 @@ def _by_head(items: Iterable[Any], other: str = "Options") -> list[tuple[str, li
     """Verbs or options under their heads, each where its first one stands; `--help` under the last."""
     found: dict[str, list[Any]] = {}
     for item in items:
-        head = getattr(item, "head", "") or (list(found)[-1] if found and "--help" in getattr(item, "opts", ()) else other)
+        head = getattr(item, "head", "") or (
+            list(found)[-1] if found and "--help" in getattr(item, "opts", ()) else other
+        )
         found.setdefault(head, []).append(item)
     return list(found.items())
 

@@ -1,4 +1,4 @@
-"""`python -m twinlens.cli.table` writes the table of verbs (`commands.json`) from their questions."""
+"""`python -m twinlens.cli.table` writes the table of verbs (`pages/verbs.json`) from their questions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_origin
 
+import twinlens.pages
 from twinlens.api.question import Option, Question, option_of, plain_type, said
 
 _TOP = (
@@ -69,7 +70,7 @@ _HEAD_OF = {name: head for head, names in HEADS.items() for name in names}
 
 
 def table() -> dict[str, dict[str, Any]]:
-    """Every verb by its name, as `commands.json` has it."""
+    """Every verb by its name, as `pages/verbs.json` has it."""
     found: dict[str, dict[str, Any]] = {}
     for name, head, file, example in _TOP:
         if name == "plan":
@@ -98,13 +99,18 @@ def _plan_verb(name: str) -> dict[str, Any]:
 
 def _telling(name: str, verb: Any) -> list[dict[str, Any]]:
     """Options that say how an answer of planning is told."""
-    page = {"field": "page", "names": ["-o", "--output"], "metavar": "FILE", "help": "Write the plan as an HTML page."}
+    page: dict[str, Any] = {"field": "page", "names": ["-o", "--output"], "metavar": "FILE",
+                            "help": "Write the plan as an HTML page."}  # fmt: skip
     if name == "calibrate":
         page = {**page, "field": "constants", "help": "Write the constants here.", "head": "Output"}
     elif not verb.has_page:
         page = {"field": "no_page", "names": ["-o"], "metavar": "FILE", "help": "", "hidden": True}
     why = [{"field": "why", "names": list(verb.why_names), "help": verb.why, "flag": True}] if verb.why else []
-    return [*why, page, {"field": "json", "names": ["--json"], "help": "Machine-readable output on stdout.", "flag": True}]
+    return [
+        *why,
+        page,
+        {"field": "json", "names": ["--json"], "help": "Machine-readable output on stdout.", "flag": True},
+    ]
 
 
 def _row(question: type[Question], field: str, told: Option) -> dict[str, Any]:
@@ -139,9 +145,13 @@ def text() -> str:
         facts = {key: value for key, value in row.items() if key != "options"}
         options = ",\n".join(f"   {json.dumps(each, ensure_ascii=False)}" for each in row["options"])
         head = json.dumps(facts, ensure_ascii=False)[:-1]
-        parts.append(f' {json.dumps(name)}: {head}, "options": [\n{options}\n ]}}' if options else f" {json.dumps(name)}: {head}}}")
+        parts.append(
+            f' {json.dumps(name)}: {head}, "options": [\n{options}\n ]}}'
+            if options
+            else f" {json.dumps(name)}: {head}}}"
+        )
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 if __name__ == "__main__":
-    Path(__file__).with_name("commands.json").write_text(text(), encoding="utf-8")
+    Path(twinlens.pages.__file__).with_name("verbs.json").write_text(text(), encoding="utf-8")

@@ -55,7 +55,7 @@ def subject_of(word: str, catalogue: Catalogue) -> Subject:
     return _known(str(own) if own and own.is_file() else word)
 
 
-def beside_of(word: str | None, users: object, context: object, catalogue: Catalogue) -> tuple[Beside, ...]:
+def beside_of(word: str | None, users: int | None, context: int | None, catalogue: Catalogue) -> tuple[Beside, ...]:
     """Models beside the first: "qwen3-8b,8B:32:4K", each with its own users and context or those of the first.
 
     Raises BadInput (TL201, TL202, TL231).
@@ -66,7 +66,7 @@ def beside_of(word: str | None, users: object, context: object, catalogue: Catal
     return tuple(_beside(each, users, context, catalogue) for each in words)
 
 
-def _beside(word: str, users: object, context: object, catalogue: Catalogue) -> Beside:
+def _beside(word: str, users: int | None, context: int | None, catalogue: Catalogue) -> Beside:
     name, *own = [word] if Path(word).expanduser().exists() else word.split(":")
     if len(own) > 2:
         raise BadInput(f"--beside {short(word)!r} is a model, its users and its context: 8B:32:4K", code=UNREADABLE)
@@ -78,7 +78,7 @@ def _beside(word: str, users: object, context: object, catalogue: Catalogue) -> 
     )
 
 
-Beside = tuple[Subject, object, object]
+Beside = tuple[Subject, int | None, int | None]
 """A model, its users and its context as they were asked; None: as the verb takes them."""
 Notes = tuple[Finding, ...]
 """How words were read, and what was taken for granted."""

@@ -96,8 +96,13 @@ class CapacityResult:
         return as_json(self.why(), self.notes, measured=rows)
 
 
-VERB = Verb("plan capacity", (ServingCapacityAsked, TrainingCapacityAsked),
-            "--model 8B --device H100 --rate 4 --prompt 1K", why="Every figure with its formula.", has_page=True)  # fmt: skip
+VERB = Verb(
+    "plan capacity",
+    (ServingCapacityAsked, TrainingCapacityAsked),
+    "--model 8B --device H100 --rate 4 --prompt 1K",
+    "Every figure with its formula.",
+    has_page=True,
+)
 
 
 @asks(VERB)

@@ -18,13 +18,15 @@ from twinlens.api.plan.options import (
     TRAINED,
     Catalogue,
     Context,
-    Device as DeviceName,
     Devices,
     Model,
     Precision,
     Probe,
     Users,
     one,
+)
+from twinlens.api.plan.options import (
+    Device as DeviceName,
 )
 from twinlens.api.plan.steps import TrainingCapacityAsked, steps_of
 from twinlens.api.question import Kind, Question, Verb, asks, option

@@ -67,7 +67,9 @@ class CheckpointAsked(Question):
     restart: Annotated[Span, option("From a failure until training goes on: 5min.", SPAN)] | None = None
 
 
-VERB = Verb("plan checkpoint", (CheckpointAsked,), "--mtbf 8h --save 40s --restart 5min", "Every figure with its formula.")
+VERB = Verb(
+    "plan checkpoint", (CheckpointAsked,), "--mtbf 8h --save 40s --restart 5min", "Every figure with its formula."
+)
 
 
 @asks(VERB)

@@ -32,7 +32,6 @@ from twinlens.api.plan.options import (
     TOKENS,
     TRAINED,
     WATTS,
-    Catalogue as Folder,
     Context,
     Known,
     Model,
@@ -40,6 +39,9 @@ from twinlens.api.plan.options import (
     Probe,
     Users,
     one,
+)
+from twinlens.api.plan.options import (
+    Catalogue as Folder,
 )
 from twinlens.api.plan.own import owns_of
 from twinlens.api.plan.probed import THIS, this_device
@@ -96,8 +98,12 @@ class ChooseAsked(Question):
     """What to run a model on, and how much of its hours trains."""
 
     model: Model
-    training: Annotated[float, option("Share of the hours that is training.", Kind("PERCENT", percent_of))] | None = None
-    inference: Annotated[float, option("Share of the hours that is inference.", Kind("PERCENT", percent_of))] | None = None
+    training: Annotated[float, option("Share of the hours that is training.", Kind("PERCENT", percent_of))] | None = (
+        None
+    )
+    inference: Annotated[float, option("Share of the hours that is inference.", Kind("PERCENT", percent_of))] | None = (
+        None
+    )
     users: Users | None = None
     context: Context | None = None
     answer: Annotated[int, option("Of the context, what is answered.", TOKENS)] | None = None
@@ -147,7 +153,9 @@ def choose(model: str | None = None, **words: Any) -> ChooseResult:
     share = shares_of(asked.training, asked.inference)
     served = subject_of(asked.model, whole)
     trained = subject_of(asked.training_model, whole) if asked.training_model else served
-    _no_work("inference", share < 1, {"users": asked.users, "speed": asked.speed, "ttft": asked.ttft, "beside": asked.beside})
+    _no_work(
+        "inference", share < 1, {"users": asked.users, "speed": asked.speed, "ttft": asked.ttft, "beside": asked.beside}
+    )
     _no_work("training", share > 0, {"sequences": asked.sequences, "within": asked.within, "tokens": asked.tokens,
                                      "training-model": asked.training_model})  # fmt: skip
     needs, notes = needs_of(asked.ecc, asked.datacentre, asked.on_premise, asked.compliance)
@@ -158,7 +166,9 @@ def choose(model: str | None = None, **words: Any) -> ChooseResult:
     if share < 1:
         mine = own.get("serving")
         serving, more = _serving(served, asked.users, asked.context, asked, mine)
-        others = [_serving(*each, asked, mine)[0] for each in beside_of(asked.beside, asked.users, asked.context, whole)]
+        others = [
+            _serving(*each, asked, mine)[0] for each in beside_of(asked.beside, asked.users, asked.context, whole)
+        ]
         serving = replace(serving, beside=tuple(others))
         notes += (*more, *(note for each in others for note in each.subject.assumed))
     taught = None
@@ -200,17 +210,13 @@ def _serving(
     notes += () if users is not None else (assumed("users", 1),)
     notes += () if asked.answer is not None else (assumed("answer", out),)
     served = served_in(asked.precision, subject)
-    found = ServingWanted(
-        subject, shape, users or 1, whole - out, out, served, asked.speed or _SLOW, asked.ttft
-    )
+    found = ServingWanted(subject, shape, users or 1, whole - out, out, served, asked.speed or _SLOW, asked.ttft)
     if own is not None:  # the engine of the runs
         return replace(found, engine=own.engine), notes
     return found, (*notes, assumed("engine", found.engine, lens="inference"))
 
 
-def _training(
-    subject: Subject, asked: ChooseAsked, own: Own | None
-) -> tuple[TrainingWanted, tuple[Finding, ...]]:
+def _training(subject: Subject, asked: ChooseAsked, own: Own | None) -> tuple[TrainingWanted, tuple[Finding, ...]]:
     long, train, shape = asked.length or 4096, cast(Method, asked.train), _shape(subject)
     if (asked.tokens is None) != (asked.within is None):
         raise BadInput("a deadline is --tokens and --within together: --tokens 100M --within 12h", code=UNREADABLE)

@@ -158,7 +158,9 @@ def _training(asked: TrainingFit, seen: LikeMemory | None) -> FitResult:
     whole, subject = catalogue_of(catalogue_folder(asked.catalogue)), _subject(asked, seen)
     device, notes = asked_device(asked.device, asked.probe, whole)
     plan, ways = training_of(subject, asked)
-    return FitResult(training_answer(_as_measured(plan, seen, asked), device, asked.devices or 1, ways, whole.devices), notes)
+    return FitResult(
+        training_answer(_as_measured(plan, seen, asked), device, asked.devices or 1, ways, whole.devices), notes
+    )
 
 
 def _serving(asked: ServingFit, seen: LikeMemory | None) -> FitResult:

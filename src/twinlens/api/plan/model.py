@@ -83,7 +83,9 @@ class ModelAsked(Question):
     catalogue: Catalogue | None = None
 
 
-VERB = Verb("plan model", (ModelAsked,), "--models 8B,qwen3-8b --device H100 --users 16", "Every figure with its formula.")
+VERB = Verb(
+    "plan model", (ModelAsked,), "--models 8B,qwen3-8b --device H100 --users 16", "Every figure with its formula."
+)
 
 
 @asks(VERB)
@@ -115,7 +117,8 @@ def model(models: Sequence[str] | None = None, **words: Any) -> ModelResult:
     if length >= plans[0].context:
         raise BadInput(f"--answer {length} leaves nothing of a context of {plans[0].context}", code="TL231")
     found = [
-        candidate_of(plan, on, asked.devices, length, spoken(plan.weight_format), asked.price, limits, told or {}) for plan in plans
+        candidate_of(plan, on, asked.devices, length, spoken(plan.weight_format), asked.price, limits, told or {})
+        for plan in plans
     ]
     read_as = tuple(note for plan in plans for note in plan.subject.assumed)
     return ModelResult(choice(found, on, asked.devices), (*notes, *read_as))

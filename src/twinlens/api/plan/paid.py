@@ -1,4 +1,4 @@
-"""The question that `plan cost` and `plan roi` share: machine, speed and money. An amount says what it is per: "3 USD/h"."""
+"""The question of `plan cost` and `plan roi`: machine, speed and money. An amount says what it is per: "3 USD/h"."""
 
 from __future__ import annotations
 

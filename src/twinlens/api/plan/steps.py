@@ -14,7 +14,6 @@ from twinlens.api.plan.options import (
     TOKENS,
     TRAINED,
     Catalogue,
-    Device as DeviceName,
     Devices,
     Engine,
     Known,
@@ -23,6 +22,9 @@ from twinlens.api.plan.options import (
     Probe,
     Tensor,
     one,
+)
+from twinlens.api.plan.options import (
+    Device as DeviceName,
 )
 from twinlens.api.question import Question, option
 from twinlens.errors import BadInput
@@ -36,6 +38,7 @@ from twinlens.planning.prediction.shipped import Calibrated, shipped
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+
 
 class Capacity(Question):
     model: Model | None = None

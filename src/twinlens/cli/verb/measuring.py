@@ -56,7 +56,9 @@ def measure(asked: Measure) -> None:
     from twinlens.cli.asked import Asked
     from twinlens.cli.measure import Switches, cluster, run
 
-    study = Asked(asked.spec, asked.url, asked.model, asked.key_env, (*asked.set_, *cluster(asked.on)), asked.at, asked.quick)
+    study = Asked(
+        asked.spec, asked.url, asked.model, asked.key_env, (*asked.set_, *cluster(asked.on)), asked.at, asked.quick
+    )
     run(study, asked.out, Switches(asked.json_, asked.quiet, asked.fresh, asked.gate))
 
 
@@ -110,9 +112,7 @@ class Probe(Question):
 
     device: Annotated[str, option("auto, cpu, cuda or cuda:N.", NAME)] = "auto"
     collectives: Annotated[bool, option("Time exchanges between processes too, a minute.", FLAG)] = False
-    ranks: (
-        Annotated[int, option("Processes of --collectives; one per GPU, or 2.", Kind("COUNT", _ranks))] | None
-    ) = None
+    ranks: Annotated[int, option("Processes of --collectives; one per GPU, or 2.", Kind("COUNT", _ranks))] | None = None
     json_: Json = False
     quiet: Quiet = False
 

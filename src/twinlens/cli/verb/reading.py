@@ -36,17 +36,11 @@ class Diagnose(Question):
     runs: Runs = ()
     json_: Json = False
     all_: Annotated[bool, option("Every finding, with all that decided.", FLAG)] = False
-    self_test: Annotated[
-        bool, option("Saturate one resource after another here; RUN may name cases.", FLAG)
-    ] = False
+    self_test: Annotated[bool, option("Saturate one resource after another here; RUN may name cases.", FLAG)] = False
     try_: Annotated[bool, option("Measure the change that would prove its verdict wrong.", FLAG)] = False
     file: Annotated[Path, option("Write an HTML page, too.", PAGE, "-o", "--output")] | None = None
-    ceilings: (
-        Annotated[Path, option("Of the server's machine, from `probe --json`.", Kind("PROBE.json"))] | None
-    ) = None
-    instrument: (
-        Annotated[str, option("Its work once more, watched; in no figure.", Kind("profiler"))] | None
-    ) = None
+    ceilings: Annotated[Path, option("Of the server's machine, from `probe --json`.", Kind("PROBE.json"))] | None = None
+    instrument: Annotated[str, option("Its work once more, watched; in no figure.", Kind("profiler"))] | None = None
 
 
 def diagnose(asked: Diagnose) -> None:
@@ -97,9 +91,7 @@ def compare(asked: Compare) -> None:
     if asked.history:
         from twinlens.cli.history import run as run_history
 
-        run_history(
-            runs, asked.metric, json=asked.json_, markdown=asked.markdown, whole=asked.all_, page=asked.file
-        )
+        run_history(runs, asked.metric, json=asked.json_, markdown=asked.markdown, whole=asked.all_, page=asked.file)
     elif asked.table is not None:
         run_table(runs, asked.table, asked.json_, asked.all_, asked.file)
     elif asked.ledger:

@@ -1,8 +1,9 @@
-"""The page of a word that is a field of a spec or an option of an executor, as Markdown."""
+"""The page of a word that is a field of a spec or an option of an executor or of a verb, as Markdown."""
 
 from __future__ import annotations
 
 from twinlens.executors.registry import capabilities, executor_names
+from twinlens.pages.verbs import VerbOption, verb_options
 from twinlens.reporting.reference.option import OptionRow, option_rows
 from twinlens.spec.field import SpecField, spec_fields
 
@@ -17,18 +18,22 @@ def field_page(word: str) -> str | None:
     plain = word.strip().casefold().replace("-", "_")
     fields = [row for row in spec_fields() if _matches(row.path, plain)]
     options = [row for row in option_rows() if _matches(row.path, plain)]
-    sections = [*(_field(row) for row in fields), *(_option(row) for row in options)]
+    dashed = plain.lstrip("_").replace("_", "-")
+    said = [option for option in verb_options() if dashed in (option.name, option.row["field"].replace("_", "-"))]
+    sections = [*(_field(row) for row in fields), *(_option(row) for row in options), *(_of_verbs(o) for o in said)]
     if not sections:
         return None
     paths = [*(row.path for row in fields), *(row.path for row in options)]
     parents = sorted({path.split(".")[-2] for path in paths if "." in path})
     parent_pages = ", ".join(f"`twinlens explain {parent}`" for parent in parents)
-    return "\n".join([f"# {plain}\n", *sections, f"See also: {parent_pages}\n" if parent_pages else ""]).rstrip() + "\n"
+    title = plain if paths else dashed
+    return "\n".join([f"# {title}\n", *sections, f"See also: {parent_pages}\n" if parent_pages else ""]).rstrip() + "\n"
 
 
 def field_words() -> tuple[str, ...]:
     """Every path and every name that has such a page."""
-    return tuple(dict.fromkeys((*_paths(), *(path.rpartition(".")[2] for path in _paths()))))
+    names = (*_paths(), *(path.rpartition(".")[2] for path in _paths()), *(option.name for option in verb_options()))
+    return tuple(dict.fromkeys(names))
 
 
 def field_paths(word: str) -> tuple[str, ...]:
@@ -62,6 +67,11 @@ def _option(row: OptionRow) -> str:
     lines = [f"type: {row.type}"] if row.type else []
     lines += [_default(row.default)] + ([f"unit: {row.unit}"] if row.unit else [])
     return _section(row.path, row.description, [*lines, f"of the executors {', '.join(row.executors)}"])
+
+
+def _of_verbs(option: VerbOption) -> str:
+    known = [f"of `twinlens {verb}`" for verb in option.verbs]
+    return _section(option.written or option.row["metavar"], option.row["help"], known)
 
 
 def example_of(row: SpecField) -> str:
