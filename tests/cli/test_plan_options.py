@@ -16,6 +16,7 @@ from twinlens.api.question import option_of, said
 from twinlens.cli import table
 from twinlens.cli.main import app
 from twinlens.errors import BadInput
+from twinlens.pages.verbs import verbs
 
 VERBS = [name for name in tl.plan.__all__ if name != "constants"]
 
@@ -61,3 +62,9 @@ def test_an_option_that_is_none_is_refused_in_the_same_words_everywhere(verb: st
     done = CliRunner().invoke(app, ["plan", verb, *typed])
     assert done.exit_code == 2
     assert " ".join(done.stderr.split()) == f"twinlens: {refused.value} (twinlens explain TL231)"
+
+
+def test_every_option_that_help_shows_says_what_it_is() -> None:
+    shown = [option for verb in verbs().values() for option in verb.get("options", ()) if not option.get("hidden")]
+    assert len(shown) > 300
+    assert [option["field"] for option in shown if not option["help"].strip()] == []

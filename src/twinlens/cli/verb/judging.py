@@ -18,11 +18,11 @@ class Claim(Question):
     model: Annotated[str, option("A size or a model: 70B.", NAME)] | None = None
     precision: Annotated[str, option("FP16, INT8, Q4_K_M …", Kind("FORMAT"))] | None = None
     kv: Annotated[str, option("Of the KV cache.", Kind("FORMAT"))] | None = None
-    batch: Annotated[str, option("", COUNT)] | None = None
-    users: Annotated[str, option("", COUNT)] | None = None
+    batch: Annotated[str, option("Sequences at a time.", COUNT)] | None = None
+    users: Annotated[str, option("Served at the same time.", COUNT)] | None = None
     context: Annotated[str, option("8192, 32K …", TOKENS)] | None = None
     device: Annotated[str, option("H100 …", NAME)] | None = None
-    devices: Annotated[str, option("", COUNT)] | None = None
+    devices: Annotated[str, option("How many of them.", COUNT)] | None = None
     bandwidth: Annotated[str, option("'1.79 TB/s'.", Kind("RATE"))] | None = None
     json_: Json = False
 
@@ -40,8 +40,8 @@ class Evidence(Question):
     runs: Runs = ()
     file: Annotated[Path, option("Write the pack.", Kind("FILE.zip"), "-o", "--output")] | None = None
     name: Annotated[str, option("Who measured.", NAME)] | None = None
-    organisation: Annotated[str, option("", NAME)] | None = None
-    contact: Annotated[str, option("", Kind("ADDRESS"))] | None = None
+    organisation: Annotated[str, option("Who submits the pack.", NAME)] | None = None
+    contact: Annotated[str, option("Whom to ask about it.", Kind("ADDRESS"))] | None = None
     role: Annotated[str, option("buyer, vendor, 'third party'.", Kind("ROLE"))] | None = None
     key: Annotated[Path, option("Sign with this key of ssh.", FILE)] | None = None
     verify: Annotated[Path, option("Check a pack.", Kind("FILE.zip"))] | None = None

@@ -12,7 +12,7 @@ from twinlens.cli.verb.options import Json, Out
 class Explain(Question):
     """What a metric, label, error or term means. Without a word: the names of all pages."""
 
-    word: Annotated[str, argument("", "WORD")] | None = None
+    word: Annotated[str, argument("A metric, finding, error, field or option.", "WORD")] | None = None
 
 
 def explain(asked: Explain) -> None:

@@ -89,7 +89,7 @@ class New(Question):
     key_env: KeyEnv | None = None
     at: At = ()
     set_: Set = ()
-    file: Annotated[Path, option("", Kind("FILE.toml"), "-o", "--output")] | None = None
+    file: Annotated[Path, option("Where the spec is written.", Kind("FILE.toml"), "-o", "--output")] | None = None
 
 
 def new(asked: New) -> None:

@@ -104,7 +104,7 @@ class Report(Question):
     """Write one self-contained HTML file."""
 
     runs: Runs
-    file: Annotated[Path, option("", PAGE, "-o", "--output")] = Path("report.html")
+    file: Annotated[Path, option("Where the page is written.", PAGE, "-o", "--output")] = Path("report.html")
 
 
 def report(asked: Report) -> None:
