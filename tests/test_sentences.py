@@ -41,7 +41,7 @@ READS_OTHERS = {
     "measurement/machine/software.py": "environment variables and wheels",
     "measurement/preflight/idle_gpu.py": "version.py of torch",
     "reporting/chart/figure.py": "SVG",
-    "reporting/markdown.py": "characters that Markdown reads as marks",
+    "reporting/display.py": "characters that Markdown reads as marks",
     "stats/finding/failures.py": "errors of servers, alike but for their numbers, are one",
 }
 """Where regular expressions may stand beside statistics, measuring and reporting, and what they read."""

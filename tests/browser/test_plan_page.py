@@ -10,55 +10,54 @@ import pytest
 from test_other_pages import _CUT, _OUTSIDE
 from test_report_page import HOSTILE, Opened
 
-from twinlens.api.plan.capacity import capacity
-from twinlens.api.plan.cost import cost
-from twinlens.api.plan.fit import fit
-from twinlens.api.plan.roi import roi
+from twinlens import plan
 from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
-from twinlens.reporting.chart.plan_bars import plan_bars
-from twinlens.reporting.html.plan_capacity import capacity_page
-from twinlens.reporting.html.plan_cost import cost_page
-from twinlens.reporting.html.plan_fit import fit_page
-from twinlens.reporting.html.plan_page import PlanPage, PlanTable, told, write_plan
-from twinlens.reporting.html.plan_roi import roi_page
+from twinlens.reporting.document.block import Arithmetic, Bar, Bars, Cell, Document, Line, Row, Table
+from twinlens.reporting.document.html import told, write
+from twinlens.reporting.wording.finding import clause_of
 
 pytestmark = pytest.mark.browser
 
 
-def _pages() -> dict[str, PlanPage]:
-    serving = fit("70B", users=16, context="32K", device="B200")
-    training = fit("70B", train="full")
-    return {
-        "fit": fit_page(serving.answer, serving.notes),
-        "training": fit_page(training.answer, training.notes),
-        "capacity": capacity_page(capacity("8B", device="H100", users=32, tpot="25ms").answer),
-        "rate": capacity_page(capacity("8B", device="H100", rate=1).answer),
-        "step": capacity_page(capacity("8B", device="H100", devices=8, train="full", tokens="1B").answer),
-        "cost": cost_page(cost("4 requests/s", rent="3 USD/h", users="1000", uses="10").answer),
-        "roi": roi_page(roi(buy="30000 USD", rent="3 USD/h", energy="0.2 USD/kWh", power="1000 W", busy="50%").answer),
-        "hostile": _hostile(),
+def _pages() -> dict[str, Document]:
+    found = {
+        "fit": plan.fit("70B", users=16, context="32K", device="B200"),
+        "training": plan.fit("70B", train="full"),
+        "capacity": plan.capacity("8B", device="H100", users=32, tpot="25ms"),
+        "rate": plan.capacity("8B", device="H100", rate=1),
+        "step": plan.capacity("8B", device="H100", devices=8, train="full", tokens="1B"),
+        "choose": plan.choose("70B", users=16, context="8K"),
+        "check": plan.check("70B", device="H100", devices=4, users=16),
+        "method": plan.method("8B", device="H100", corpus="20M"),
+        "cost": plan.cost("4 requests/s", rent="3 USD/h", users="1000", uses="10"),
+        "roi": plan.roi(buy="30000 USD", rent="3 USD/h", energy="0.2 USD/kWh", power="1000 W", busy="50%"),
     }
+    return {**{name: each.document() for name, each in found.items()}, "hostile": _hostile()}
 
 
-def _hostile() -> PlanPage:
+def _hostile() -> Document:
     unknown = Finding("plan-unknown", "warns", HOSTILE, {"model": HOSTILE, "needs": "layers"})
     inner = Figure(HOSTILE, 2.0, "bytes", "{0} × {1}", (Input(HOSTILE, HOSTILE, "", HOSTILE), Input("b", 2, "1")),
                    source=HOSTILE, assumptions=(assumed("model", HOSTILE),))  # fmt: skip
     tree = (Figure("needed", 2.0, "bytes", "{0}", (inner,)), absent(HOSTILE, "bytes", unknown))
-    chart = plan_bars("hostile", [(HOSTILE, inner)], "bytes", HOSTILE, HOSTILE)
-    assert chart is not None
-    return PlanPage(HOSTILE, HOSTILE, (HOSTILE,), tree, (chart,), (PlanTable(HOSTILE, (HOSTILE,), ((HOSTILE,),)),),
-                    (HOSTILE,), (unknown,))  # fmt: skip
+    blocks = (
+        Line(HOSTILE, is_lead=True),
+        Bars("hostile", (Bar(HOSTILE, inner, HOSTILE),), "bytes", HOSTILE, HOSTILE, is_drawn=True),
+        Row(HOSTILE, (HOSTILE, clause_of(unknown))),
+        Table(HOSTILE, (HOSTILE,), ((Cell(HOSTILE),),)),
+        Arithmetic(tree, (), ((HOSTILE, tree[0]),)),
+    )
+    return Document(HOSTILE, HOSTILE, blocks)
 
 
-NAMES = ("fit", "training", "capacity", "rate", "step", "cost", "roi", "hostile")
+NAMES = ("fit", "training", "capacity", "rate", "step", "choose", "check", "method", "cost", "roi", "hostile")
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = Path(tmp_path_factory.mktemp("plans"))
-    return {name: write_plan(page, folder / f"{name}.html") for name, page in _pages().items()}
+    return {name: write(page, folder / f"{name}.html") for name, page in _pages().items()}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,7 +72,7 @@ def test_a_plan_opens_quietly_and_no_word_of_a_chart_is_cut(
     assert opened.page.title() != "owned"
     assert opened.ask("document.querySelectorAll('script, img').length") == 0
     assert opened.ask("document.documentElement.scrollWidth") == width
-    assert opened.ask("document.querySelectorAll('figure svg').length") >= 1
+    assert (opened.ask("document.querySelectorAll('figure svg').length") >= 1) == (name not in ("check", "method"))
     assert name == "hostile" or opened.ask(_OUTSIDE) == []
 
 
@@ -107,6 +106,6 @@ def test_every_figure_of_a_tree_is_on_the_page(pages: dict[str, Path]) -> None:
     text = pages["fit"].read_text(encoding="utf-8")
     for words in ("KV cache: 171.8 GB", "16 users × 10.74 GB", "80 layers", "Source:", "up to 3 %"):
         assert words in text
-    needed = fit("70B", users=16, context="32K", device="B200").answer.asked
+    needed = plan.fit("70B", users=16, context="32K", device="B200").answer.asked
     assert needed is not None
     assert told(replace(needed.needed, level=0.9)).band.endswith("(90% band)")

@@ -166,12 +166,15 @@ def test_mistral_7b_is_the_one_that_people_mean() -> None:
 
 def test_screen_and_page_mark_the_same_answers_as_close() -> None:
     """The page left out the "!" of what an error of 3 % may turn."""
-    from twinlens.reporting.html.plan_fit import fit_page
+    from twinlens.reporting.document.block import Table
 
     found = tl.plan.fit("70B", users=16, context="32K")
     close = [each for each in found.answer.others if each.is_close]
     assert close
-    rows = {row[0]: row[-1] for table in fit_page(found.answer).tables for row in table.rows}
+    tables = [each for each in found.document().blocks if isinstance(each, Table)]
+    rows = {row[0].text: row[-1].text for table in tables for row in table.rows}
     for each in found.answer.others:
         assert rows[each.device].endswith("!") == each.is_close
     assert all(f"{rows[each.device]}" in str(found) for each in close[:1])
+    page = found.to_html()
+    assert all(f">{rows[each.device]}</td>" in page for each in close)

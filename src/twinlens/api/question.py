@@ -126,14 +126,13 @@ def _plain(kind: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class Verb:
     """A verb by its questions, one for each lens that it knows. `why`: the words of the option that tells everything,
-    with its `why_names`; `has_page`: its answer can be written as HTML."""
+    with its `why_names`."""
 
     name: str
     questions: tuple[type[Question], ...]
     example: str
     why: str = ""
     why_names: tuple[str, ...] = ("--why",)
-    has_page: bool = False
 
     def fields(self) -> dict[str, tuple[type[Question], Option]]:
         """Every field of every question once, arguments first."""

@@ -99,12 +99,11 @@ def _plan_verb(name: str) -> dict[str, Any]:
 
 def _telling(name: str, verb: Any) -> list[dict[str, Any]]:
     """Options that say how an answer of planning is told."""
-    page: dict[str, Any] = {"field": "page", "names": ["-o", "--output"], "metavar": "FILE",
-                            "help": "Write the plan as an HTML page."}  # fmt: skip
+    names = ["-o"] if "output" in verb.fields() else ["-o", "--output"]
+    page: dict[str, Any] = {"field": "page", "names": names, "metavar": "FILE",
+                            "help": "Write the plan as an HTML page.", "head": "Output"}  # fmt: skip
     if name == "calibrate":
-        page = {**page, "field": "constants", "help": "Write the constants here.", "head": "Output"}
-    elif not verb.has_page:
-        page = {"field": "no_page", "names": ["-o"], "metavar": "FILE", "help": "", "hidden": True}
+        page = {**page, "field": "constants", "help": "Write the constants here."}
     why = [{"field": "why", "names": list(verb.why_names), "help": verb.why, "flag": True}] if verb.why else []
     return [
         *why,

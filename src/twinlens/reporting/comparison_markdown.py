@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from twinlens.comparison.verdict import Comparison
 from twinlens.record.finding import Finding
 from twinlens.reporting.comparison import HEADS, rows_of, side_words, subject_words, verdict_words
-from twinlens.reporting.markdown import escaped
+from twinlens.reporting.display import escaped
 from twinlens.reporting.wording.finding import sentence_of
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,6 +15,10 @@ ABSENT = "–"
 MARKS: dict[Validity, str] = {"valid": "✓", "provisional": "~", "not valid": "✗"}
 STYLES: dict[Validity, str] = {"valid": "green", "provisional": "cyan", "not valid": "yellow"}
 _SYMMETRIC = 0.15  # sides that differ by less than this share of the larger are shown as one ±
+
+
+_MARK = re.compile(r"&#91;(\d+)&#93;(?!\()")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#@])")
 
 
 def doubt_mark(state: Validity) -> str:
@@ -33,6 +38,12 @@ def clean(text: Any, most: int = 240) -> str:
     )
     line = " ".join(kept.split())
     return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown and HTML leave alone, and that calls nobody: neither @names nor #numbers."""
+    safe = _SPECIAL.sub(lambda match: f"&#{ord(match.group()):d};", clean(text, 2000))
+    return _MARK.sub(r"[\1]", safe)  # a mark of ours is no link, as nothing in brackets follows it
 
 
 def clean_end(text: Any, most: int) -> str:

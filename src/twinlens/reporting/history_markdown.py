@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinlens.comparison.history import History
-from twinlens.reporting.markdown import escaped
+from twinlens.reporting.display import escaped
 from twinlens.reporting.screen.history import drawn, subject_words
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.reporting.wording.history import change_words, head_words, quiet_words

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
 from twinlens.record.run import Run
-from twinlens.reporting import display
+from twinlens.reporting.display import escaped
 from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.paired import ratio_words
 from twinlens.reporting.screen.figures import figures_of
@@ -25,9 +24,6 @@ from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group, Summary, group
 from twinlens.version import __version__
-
-_MARK = re.compile(r"&#91;(\d+)&#93;(?!\()")
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~#@])")
 
 
 def markdown(material: Sequence[Material]) -> str:
@@ -111,10 +107,3 @@ def _items(sentences: Iterable[str]) -> str:
 
 def _folded(title: str, body: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>" if body else ""
-
-
-def escaped(text: str) -> str:
-    """Text that Markdown and HTML leave alone, and that calls nobody: neither @names nor #numbers."""
-    plain = display.clean(text, 2000)
-    safe = _SPECIAL.sub(lambda match: f"&#{ord(match.group()):d};", plain)
-    return _MARK.sub(r"[\1]", safe)  # a mark of ours is no link, as nothing in brackets follows it

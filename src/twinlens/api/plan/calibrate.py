@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.asked import asked_device
 from twinlens.api.plan.observed import observed
 from twinlens.api.plan.options import FORMAT, NAME, Catalogue, Probe, Tensor
@@ -24,7 +25,7 @@ from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from twinlens.reporting.document.block import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,8 @@ class Compared:
     own_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+@dataclass(frozen=True, slots=True, repr=False)
+class Calibration(Documented):
     """Constants of one's own by lens ("serving", "training"), None where no run was of it, and how near they come to
     the runs that made them. `left_out`: runs, and why."""
 
@@ -48,12 +49,11 @@ class Calibration:
     compared: tuple[Compared, ...]
     left_out: tuple[tuple[str, str], ...] = ()
 
-    def screen(self, written: str | None = None) -> RenderableType:
-        """`written`: the file that holds the constants now."""
-        from twinlens.reporting.screen.plan_calibrate import calibrate_screen
+    def document(self, written: str | None = None) -> Document:
+        from twinlens.reporting.plan.calibrate import calibrate_document
 
         rows = [(each.run, each.metric, each.measured_s, each.public_s, each.own_s) for each in self.compared]
-        return calibrate_screen(rows, self.left_out, written)
+        return calibrate_document(rows, self.left_out, written)
 
     def to_json(self) -> dict[str, Any]:
         lenses = {"serving": self.serving, "training": self.training}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, kv_format_of, subject_of, weight_format_of
 from twinlens.api.plan.calibrate import Compared, constants
@@ -32,9 +33,7 @@ from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.theory.parameter import parameters
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from twinlens.reporting.html.plan_page import PlanPage
+    from twinlens.reporting.document.block import Document
 
 _TARGET = Target(2.0, 0.1)
 """Where none is given: 2 s to the first token, then 10 tokens/s, about as fast as people read."""
@@ -68,24 +67,19 @@ class ServingCapacityAsked(Capacity):
     like: Annotated[Path, option("Your own served runs go before datasheets.", RUN)] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class CapacityResult(Documented):
     """An answer, how words were read (`notes`), and measured runs beside their predictions (`measured`)."""
 
     answer: ServingCapacity | TrainingCapacity
     notes: tuple[Finding, ...] = ()
     measured: tuple[Compared, ...] = ()
 
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_capacity import capacity_screen
+    def document(self) -> Document:
+        from twinlens.reporting.plan.capacity import capacity_document
 
         rows = [(each.run, each.metric, each.measured_s, each.own_s) for each in self.measured]
-        return capacity_screen(self.answer, self.notes, rows, why=why)
-
-    def page(self) -> PlanPage:
-        from twinlens.reporting.html.plan_capacity import capacity_page
-
-        return capacity_page(self.answer, self.notes)
+        return capacity_document(self.answer, self.notes, rows)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()
@@ -101,7 +95,6 @@ VERB = Verb(
     (ServingCapacityAsked, TrainingCapacityAsked),
     "--model 8B --device H100 --rate 4 --prompt 1K",
     "Every figure with its formula.",
-    has_page=True,
 )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import seconds_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
@@ -58,26 +59,26 @@ from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from twinlens.reporting.document.block import Document
 
 RUNTIMES = ("vllm", "trtllm", "llama.cpp")
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class CheckResult(Documented):
     """What was checked. `notes`: how words were read."""
 
     answer: Check
     notes: tuple[Finding, ...] = ()
 
+    def document(self) -> Document:
+        from twinlens.reporting.plan.check import check_document
+
+        return check_document(self.answer, self.notes)
+
     @property
     def passes(self) -> bool | None:
         return self.answer.passes
-
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_check import check_screen
-
-        return check_screen(self.answer, self.notes, why=why)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()

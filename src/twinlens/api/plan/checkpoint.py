@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from twinlens.api.compare import sides
+from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import seconds_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.number import UNREADABLE
@@ -21,22 +22,22 @@ from twinlens.record.finding import Finding
 from twinlens.spec.workload.workload import TrainingWorkload
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from twinlens.reporting.document.block import Document
 
 _METRICS = {"save": "save_cost_s", "restart": "recovery_s"}
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class CheckpointResult(Documented):
     """How often to save. `notes`: what was taken for granted."""
 
     answer: SavePlan
     notes: tuple[Finding, ...] = ()
 
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_checkpoint import checkpoint_screen
+    def document(self) -> Document:
+        from twinlens.reporting.plan.checkpoint import checkpoint_document
 
-        return checkpoint_screen(self.answer, self.notes, why=why)
+        return checkpoint_document(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()

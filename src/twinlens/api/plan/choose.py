@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import beside_of, context_of, subject_of, unverified
 from twinlens.api.plan.choose_asked import (
@@ -62,30 +63,23 @@ from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from twinlens.reporting.html.plan_page import PlanPage
+    from twinlens.reporting.document.block import Document
 
 _SLOW = 0.1
 """Seconds between two tokens of somebody who reads along: 10 tokens/s."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChooseResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ChooseResult(Documented):
     """Two rankings and what follows. `notes`: what was taken for granted."""
 
     answer: Choice
     notes: tuple[Finding, ...] = ()
 
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_choose import choose_screen
+    def document(self) -> Document:
+        from twinlens.reporting.plan.choose import choose_document
 
-        return choose_screen(self.answer, self.notes, full=why)
-
-    def page(self) -> PlanPage:
-        from twinlens.reporting.html.plan_choose import choose_page
-
-        return choose_page(self.answer, self.notes)
+        return choose_document(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()
@@ -133,7 +127,7 @@ class ChooseAsked(Question):
 
 
 VERB = Verb("plan choose", (ChooseAsked,), "--model 70B --users 16 --context 8K",
-            "Every candidate and why others are not one.", ("--all",), has_page=True)  # fmt: skip
+            "Every candidate and why others are not one.", ("--all",))  # fmt: skip
 
 
 @asks(VERB)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import grams_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import device_of
@@ -30,27 +31,20 @@ from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from twinlens.reporting.html.plan_page import PlanPage
+    from twinlens.reporting.document.block import Document
 
 
-@dataclass(frozen=True, slots=True)
-class CostResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class CostResult(Documented):
     """An answer: what an hour, a request, a million tokens and a month cost, and why. `notes`: how words were read."""
 
     answer: Cost
     notes: tuple[Finding, ...] = ()
 
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_cost import cost_screen
+    def document(self) -> Document:
+        from twinlens.reporting.plan.cost import cost_document
 
-        return cost_screen(self.answer, self.notes, why=why)
-
-    def page(self) -> PlanPage:
-        from twinlens.reporting.html.plan_cost import cost_page
-
-        return cost_page(self.answer, self.notes)
+        return cost_document(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()
@@ -79,7 +73,7 @@ class CostAsked(Paid):
 
 
 VERB = Verb("plan cost", (CostAsked,), "--throughput '4 requests/s' --rent '3 USD/h'", "Every figure with its formula.",
-            ("--why", "--all"), has_page=True)  # fmt: skip
+            ("--why", "--all"))  # fmt: skip
 
 
 @asks(VERB)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, beside_of, context_of, kv_format_of, subject_of, weight_format_of
 from twinlens.api.plan.like_memory import LikeMemory, like_memory
@@ -42,9 +43,7 @@ from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from twinlens.reporting.html.plan_page import PlanPage
+    from twinlens.reporting.document.block import Document
 
 
 class _Fit(Question):
@@ -91,31 +90,20 @@ class TrainingFit(_Fit):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FitResult:
+class FitResult(Documented):
     """An answer: whether it fits, where it would, and why. `notes`: how words were read."""
 
     answer: Fit
     notes: tuple[Finding, ...] = ()
 
-    def __repr__(self) -> str:
-        """The screen that the command prints."""
-        from twinlens.reporting.text.table import plain
+    def document(self) -> Document:
+        from twinlens.reporting.plan.fit import fit_document
 
-        return plain(self.screen(), 80).rstrip("\n")
+        return fit_document(self.answer, self.notes)
 
     @property
     def fits(self) -> bool | None:
         return self.answer.fits
-
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_fit import fit_screen
-
-        return fit_screen(self.answer, self.notes, why=why)
-
-    def page(self) -> PlanPage:
-        from twinlens.reporting.html.plan_fit import fit_page
-
-        return fit_page(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()
@@ -125,7 +113,7 @@ class FitResult:
 
 
 VERB = Verb("plan fit", (ServingFit, TrainingFit), "--model 70B --device H100 --users 16 --context 8K",
-            why="Every figure with its formula, and legal degrees.", has_page=True)  # fmt: skip
+            why="Every figure with its formula, and legal degrees.")  # fmt: skip
 
 
 @asks(VERB)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import dollars_of, trained_tokens_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
@@ -24,26 +25,26 @@ from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from twinlens.reporting.document.block import Document
 
 _SOURCES = 36
 
 
-@dataclass(frozen=True, slots=True)
-class MethodResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class MethodResult(Documented):
     """The chosen method and all others. `notes`: how words were read."""
 
     answer: Method
     notes: tuple[Finding, ...] = ()
 
+    def document(self) -> Document:
+        from twinlens.reporting.plan.method import method_document
+
+        return method_document(self.answer, self.notes)
+
     @property
     def chosen(self) -> str | None:
         return self.answer.chosen.name if self.answer.chosen else None
-
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_method import method_screen
-
-        return method_screen(self.answer, self.notes, why=why)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import dollars_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import asked_device, subject_of
@@ -26,28 +27,28 @@ from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from twinlens.reporting.document.block import Document
 
 DOLLARS = Kind("DOLLARS", dollars_of)
 _MOST_BYTES = 2**20
 _COLUMNS = ("model", "quality", "licence", "context")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class ModelResult(Documented):
     """The Pareto set and all candidates. `notes`: how words were read."""
 
     answer: Choice
     notes: tuple[Finding, ...] = ()
 
+    def document(self) -> Document:
+        from twinlens.reporting.plan.model import model_document
+
+        return model_document(self.answer, self.notes)
+
     @property
     def best(self) -> tuple[str, ...]:
         return self.answer.best
-
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_model import model_screen
-
-        return model_screen(self.answer, self.notes, why=why)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()

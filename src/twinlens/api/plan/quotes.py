@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.number import count_of
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
@@ -13,19 +14,19 @@ from twinlens.planning.quotes.answer import Quotes, quotes_answer
 from twinlens.spec.quote import read_quote
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from twinlens.reporting.document.block import Document
 
 
-@dataclass(frozen=True, slots=True)
-class QuotesResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class QuotesResult(Documented):
     """Two quotes per million output tokens, and what is not comparable."""
 
     answer: Quotes
 
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_quotes import quotes_screen
+    def document(self) -> Document:
+        from twinlens.reporting.plan.quotes import quotes_document
 
-        return quotes_screen(self.answer)
+        return quotes_document(self.answer)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()

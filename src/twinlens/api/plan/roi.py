@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any
 
+from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import months_of
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.asked import device_of
@@ -30,30 +31,23 @@ from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from twinlens.reporting.html.plan_page import PlanPage
+    from twinlens.reporting.document.block import Document
 
 _MONTHS = (12, 24, 36)
 _MOST_HORIZONS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class RoiResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RoiResult(Documented):
     """An answer: what each way costs over each horizon, and where buying pays. `notes`: how words were read."""
 
     answer: Roi
     notes: tuple[Finding, ...] = ()
 
-    def screen(self, *, why: bool = False) -> RenderableType:
-        from twinlens.reporting.screen.plan_roi import roi_screen
+    def document(self) -> Document:
+        from twinlens.reporting.plan.roi import roi_document
 
-        return roi_screen(self.answer, self.notes, why=why)
-
-    def page(self) -> PlanPage:
-        from twinlens.reporting.html.plan_roi import roi_page
-
-        return roi_page(self.answer, self.notes)
+        return roi_document(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
         return self.answer.why()
@@ -77,7 +71,7 @@ class RoiAsked(Paid):
 
 
 VERB = Verb("plan roi", (RoiAsked,), "--device H100 --energy '0.1 USD/kWh'", "Every figure with its formula.",
-            ("--why", "--all"), has_page=True)  # fmt: skip
+            ("--why", "--all"))  # fmt: skip
 
 
 @asks(VERB)

@@ -1,56 +1,82 @@
-"""Cost of a plan on one screen: an hour, a request, a million tokens and a month, hardware and energy apart."""
+"""Document of `plan cost`: an hour, a request, a million tokens and a month, hardware and energy apart."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.text import Text
-
 from twinlens.planning.cost.answer import Cost
-from twinlens.planning.cost.volume import Month
 from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.text.fitted import Fitted, FittedTable
-from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.document.block import (
+    Arithmetic,
+    Bar,
+    Bars,
+    Block,
+    Document,
+    Line,
+    Row,
+    Table,
+    cells,
+    row,
+)
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.money import NAMES, money_words
-from twinlens.reporting.wording.plan import figure_words
 from twinlens.reporting.wording.plan_cost import cost_words, shown
 from twinlens.units import digits
 
 _ABSENT = "–"
 
 
-def cost_screen(answer: Cost, notes: Sequence[Finding] = (), *, why: bool = False) -> RenderableType:
-    """A screen of 80 columns. `why`: every figure with its formula."""
-    return Fitted(lambda width: Stack(*_lines(answer, notes, why)))
+def cost_document(answer: Cost, notes: Sequence[Finding] = ()) -> Document:
+    rate = answer.traffic.throughput
+    known = rate is not None and rate.value is not None
+    subject = f"{shown(rate)} within the SLO" if known else "behind an API"
+    return Document.of("Plan: cost", subject, _blocks(answer, notes))
 
 
-def _lines(answer: Cost, notes: Sequence[Finding], why: bool) -> Iterator[RenderableType]:
-    yield hanging("", " ".join(cost_words(answer)), "bold")
+def _blocks(answer: Cost, notes: Sequence[Finding]) -> Iterator[Block]:
+    yield Line(" ".join(cost_words(answer)), is_lead=True)
+    yield from _bars(answer)
     yield _table(answer)
     if answer.month is not None:
-        yield from _month(answer.month)
-    yield from row("training  ", _training(answer.training))
-    yield from row("carbon    ", [shown(each) for each in answer.carbon if each.value is not None])
+        twice, half = shown(answer.month.doubled), shown(answer.month.half_cent)
+        yield row("doubling", [f"twice the users {twice}", f"half a cent a request {half}"])
+        yield row("margin", [_margin(each) for each in answer.month.margins])
+    yield row("training", _training(answer.training))
+    yield row("carbon", [shown(each) for each in answer.carbon if each.value is not None])
     if answer.each.listed is not None:
         without = f"{shown(answer.each.total)}, and {shown(answer.each.listed)} without retries and cache hits"
-        yield from row("hidden    ", [without])
-    told = (*answer.hour(), *answer.figures()) if why else (*answer.hour(), answer.each.total)
-    known = [each for each in told if why or each.value is not None]
-    for place, each in enumerate(known):
-        mark = "computed  " if place == 0 else "          "
-        yield hanging(mark, f"{NAMES.get(each.name, each.name)}: {figure_words(_unwrapped(each))}", "")
-    lacking = {clause_of(each.reason) for each in answer.figures() if each.reason is not None}
-    yield from row("not said  ", sorted(lacking))
-    yield from row("assumed   ", [clause_of(each) for each in (*notes, *answer.assumptions())])
-    yield from row("prices    ", sources(answer.figures(), 200 if why else 40))
+        yield row("hidden", [without])
+    figures = (*answer.hour(), *answer.figures())
+    first = [each for each in (*answer.hour(), answer.each.total) if each.value is not None]
+    yield Arithmetic(figures, _named(first), _named(figures))
+    yield row("not said", sorted({clause_of(each.reason) for each in answer.figures() if each.reason is not None}))
+    yield row("assumed", [clause_of(each) for each in (*notes, *answer.assumptions())])
+    yield prices(answer.figures())
 
 
-def _table(answer: Cost) -> RenderableType:
+def _named(figures: Sequence[Figure]) -> tuple[tuple[str, Figure], ...]:
+    return tuple((NAMES.get(each.name, each.name), _unwrapped(each)) for each in figures)
+
+
+def _bars(answer: Cost) -> Iterator[Bars]:
+    each, month = answer.each, answer.month
+    if month is not None:
+        bars = (month.hardware, month.energy, month.bill, month.doubled)
+        yield from _bars_of("month", f"A month of {month.users:,} users costs", bars)
+    yield from _bars_of("request", "A request at full load costs", (each.hardware, each.energy, each.total))
+
+
+def _bars_of(anchor: str, what: str, figures: Sequence[Figure]) -> Iterator[Bars]:
+    whole = figures[2]
+    if whole.value is not None:
+        bars = tuple(Bar(NAMES.get(each.name, each.name), each, _money(each)) for each in figures)
+        yield Bars(f"cost-{anchor}", bars, whole.unit, f"{what} {_money(whole)}.",
+                   "Lines are bands, where prices or rates have one.")  # fmt: skip
+
+
+def _table(answer: Cost) -> Table:
     each = answer.each
     rows: list[tuple[str, Figure | None, Figure | None, Figure | None]] = []
     if answer.month is not None:
@@ -65,20 +91,14 @@ def _table(answer: Cost) -> RenderableType:
     name = "a request" if answer.machine is None else NAMES["request"]
     rows.append((name, each.total, each.hardware, each.energy))
     rows += [(NAMES[one.name], one, None, None) for one in each.million if one.value is not None]
-    cells = tuple((Text(name), *(Text(_money(one)) for one in figures)) for name, *figures in rows)
-    return FittedTable(("", "total", "hardware", "energy"), ("left", "right", "right", "right"), cells).table()
+    texts = tuple(cells((name, *map(_money, figures))) for name, *figures in rows)
+    return Table("What it costs, hardware and energy apart.", ("", "total", "hardware", "energy"), texts)
 
 
 def _money(figure: Figure | None) -> str:
     if figure is None:
         return ""
     return _ABSENT if figure.value is None else money_words(float(figure.value), figure.unit.partition("/")[0])
-
-
-def _month(month: Month) -> Iterator[RenderableType]:
-    twice, half = shown(month.doubled), shown(month.half_cent)
-    yield from row("doubling  ", [f"twice the users {twice}", f"half a cent a request {half}"])
-    yield from row("margin    ", [_margin(each) for each in month.margins])
 
 
 def _margin(figure: Figure) -> str:
@@ -106,17 +126,15 @@ def _unwrapped(figure: Figure) -> Figure:
     return _unwrapped(first) if isinstance(first, Figure) and (figure.formula == "{0}" or by_one) else figure
 
 
-def row(mark: str, clauses: Sequence[str]) -> Iterator[RenderableType]:
-    """Clauses after a mark; nothing where there are none."""
-    if clauses:
-        yield hanging(mark, "; ".join(clauses), "")
+def prices(figures: Sequence[Figure]) -> Row:
+    """Prices that somebody quoted, with when and who: short on a first screen, and then whole."""
+    return row("prices", _sources(figures, 200), short=_sources(figures, 40))
 
 
-def sources(figures: Sequence[Figure], most: int = 90) -> list[str]:
-    """Prices that somebody quoted, each once, with when and who in at most some letters."""
+def _sources(figures: Sequence[Figure], most: int) -> list[str]:
     found: dict[str, None] = {}
     for figure in figures:
         if figure.origin == "quoted" and figure.source != "asked":
             found[f"{figure.name} {shown(figure)} ({clean(figure.source, most)})"] = None
-        found |= dict.fromkeys(sources([each for each in figure.inputs if isinstance(each, Figure)], most))
+        found |= dict.fromkeys(_sources([each for each in figure.inputs if isinstance(each, Figure)], most))
     return list(found)

@@ -1,0 +1,185 @@
+"""Blocks of a document. A subject makes them once; renderers know blocks and never subjects.
+
+Each block has a rank. 0 is always shown. 1 to 8 leave a first screen of 24 lines, the largest first, until the rest
+fits. `DETAIL` is for `--why`, `--all` and the folds of a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from twinlens.planning.figure import Figure
+from twinlens.record.finding import Finding
+
+if TYPE_CHECKING:  # charts are heavy
+    from twinlens.reporting.chart.figure import Figure as Chart
+
+DETAIL = 9
+Tone = Literal["", "good", "bad", "doubt", "strong", "dim", "part"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Text of a table with its tone."""
+
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sentence. `is_lead`: it answers, in bold, before all else. `short`: in its place on a first screen."""
+
+    text: str
+    tone: Tone = ""
+    rank: int = 0
+    is_lead: bool = False
+    short: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Clauses after a mark, in one sentence or each on a line of its own (`apart`).
+
+    `short`: clauses in their place on a first screen; None: the same.
+    """
+
+    mark: str
+    clauses: tuple[str, ...]
+    tone: Tone = ""
+    rank: int = 0
+    apart: bool = False
+    short: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under heads; the first cell of a row names it. `caption`: for a page.
+
+    `short`: the rows of a first screen, None for all; how many are left out, `more` says. `drop`: columns that a
+    narrow terminal does without, the first of them first. `remarks`: the last column is of sentences, which wrap.
+    """
+
+    caption: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    sides: tuple[str, ...] = ()
+    rank: int = 0
+    short: tuple[tuple[Cell, ...], ...] | None = None
+    more: str = "… and {} more: --why"
+    drop: tuple[int, ...] = ()
+    gap: int = 2
+    remarks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar: its name, its figure, how that is shown, and its tone."""
+
+    name: str
+    figure: Figure
+    shown: str
+    tone: Tone = "part"
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Bars of one unit from 0, with a limit. A page draws them in `axis` units of `divisor`, under `title`.
+
+    `is_drawn`: a terminal shows them too.
+    """
+
+    anchor: str
+    bars: tuple[Bar, ...]
+    axis: str
+    title: str
+    caption: str
+    divisor: float = 1.0
+    limit: float | None = None
+    is_drawn: bool = False
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawing:
+    """A chart of a page, made when it is drawn: chart libraries are heavy. What it shows stands in other blocks."""
+
+    make: Callable[[], Chart | None]
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How figures were computed. A terminal says those of `first` with their names, or with `--why` those of `whole`;
+    a page opens each of `tops` to its formula, its inputs and the figures that it rests on."""
+
+    tops: tuple[Figure, ...]
+    first: tuple[tuple[str, Figure], ...] = ()
+    whole: tuple[tuple[str, Figure], ...] = ()
+    mark: str = "computed"
+    tone: Tone = ""
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """A line of a first screen alone: what else there is, and how to see it."""
+
+    text: str
+    rank: int = 0
+
+
+Block = Line | Row | Table | Bars | Drawing | Arithmetic | More
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An answer. `title`: what kind it is, "Plan: fit"; `subject`: what it is about, in one line."""
+
+    title: str
+    subject: str
+    blocks: tuple[Block, ...]
+
+    @staticmethod
+    def of(title: str, subject: str, blocks: Iterator[Block]) -> Document:
+        """Blocks without those that hold nothing."""
+        return Document(title, subject, tuple(each for each in blocks if not _is_empty(each)))
+
+
+def row(mark: str, clauses: Sequence[str], tone: Tone = "", *, rank: int = 0, apart: bool = False,
+        first: int | None = None, short: Sequence[str] | None = None) -> Row:  # fmt: skip
+    """A row of the clauses that are not empty. `first`: as many of them, from the start, for a first screen."""
+    told = tuple(each for each in clauses if each)
+    return Row(mark, told, tone, rank, apart, told[:first] if short is None else tuple(short))
+
+
+def cells(texts: Sequence[str], tone: Tone = "") -> tuple[Cell, ...]:
+    """A row of a table in one tone."""
+    return tuple(Cell(each, tone) for each in texts)
+
+
+def assumed_row(findings: Sequence[Finding], words: Callable[[Finding], str]) -> Row:
+    """What nobody said, each once."""
+    return row("assumed", tuple(dict.fromkeys(map(words, findings))))
+
+
+def texts(document: Document) -> Iterator[str]:
+    """Every text that a reader of the whole document must find, whoever shows it."""
+    for block in document.blocks:
+        match block:
+            case Line(text=text):
+                yield text
+            case Row(clauses=clauses):
+                yield from clauses
+            case Table(rows=rows):
+                yield from (cell.text for each in rows for cell in each)
+            case Bars(bars=bars, is_drawn=True):
+                yield from (each.name for each in bars)
+                yield from (each.shown for each in bars)
+
+
+def _is_empty(block: Block) -> bool:
+    held: Mapping[type, str] = {Line: "text", Row: "clauses", Table: "rows", Bars: "bars", More: "text"}
+    return type(block) in held and not getattr(block, held[type(block)])

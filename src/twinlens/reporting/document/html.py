@@ -1,0 +1,137 @@
+"""A document as one self-contained HTML file: the answer first, then what stands beside it, details folded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from twinlens.planning.figure import Figure, Input
+from twinlens.reporting.chart.figure import Figure as Chart
+from twinlens.reporting.display import clean
+from twinlens.reporting.document.bars import bars_chart
+from twinlens.reporting.document.block import DETAIL, Arithmetic, Bars, Block, Document, Drawing, Line, Row, Table
+from twinlens.reporting.html.render import environment, write_page
+from twinlens.reporting.wording.amount import amount, span
+from twinlens.reporting.wording.finding import clause_of
+from twinlens.reporting.wording.money import NAMES as MONEY
+from twinlens.reporting.wording.money import compared_name
+from twinlens.reporting.wording.plan import COUNTED, NAMES, counted, figure_words, input_words
+from twinlens.version import __version__
+
+_LONG = 12
+"""Rows of a table above which it is folded."""
+_MANY = 4
+"""Clauses above which a row is a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One figure in words, and those that it was computed from. `inputs`: name, value and source of plain numbers."""
+
+    label: str
+    value: str
+    band: str
+    arithmetic: str
+    source: str
+    inputs: tuple[tuple[str, str, str], ...]
+    parts: tuple[Told, ...]
+    assumed: tuple[str, ...]
+    inverse: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One or several blocks as the template draws them."""
+
+    kind: Literal["lines", "rows", "table", "charts", "arithmetic"]
+    blocks: tuple[Line | Row | Table | Chart | Told, ...]
+    caption: str = ""
+    folded: bool = False
+
+
+def html(document: Document) -> str:
+    """The page as text; everything foreign is escaped by the template."""
+    return environment().get_template("document.html.j2").render(
+        version=__version__, document=document, parts=list(_parts(document)), many=_MANY
+    )  # fmt: skip
+
+
+def write(document: Document, path: str | Path) -> Path:
+    """Write the page, making its folder. Raises BadInput (TL207) when the disk refuses it."""
+    return write_page(html(document), path)
+
+
+def told(figure: Figure) -> Told:
+    """A figure and its whole tree in words."""
+    known = figure.value is not None
+    unknown = f"not known: {clause_of(figure.reason)}" if figure.reason else "not known"
+    plain = [each for each in figure.inputs if isinstance(each, Input)]
+    return Told(
+        label_of(figure.name),
+        _value(figure) if known else unknown,
+        _band(figure) if known else "",
+        figure_words(figure) if known and figure.formula and figure.inputs else "",
+        clean(figure.source, 200),
+        tuple((label_of(each.name), input_words(each), clean(each.source, 120)) for each in plain),
+        tuple(told(each) for each in figure.inputs if isinstance(each, Figure)),
+        tuple(clause_of(each) for each in figure.assumptions),
+        tuple(clause_of(each) for each in figure.inverse),
+    )
+
+
+def label_of(name: str) -> str:
+    """A figure's or an input's name as a reader knows it."""
+    return NAMES.get(name) or MONEY.get(name) or compared_name(name) or clean(name, 60).replace("-", " ")
+
+
+def _parts(document: Document) -> Iterator[Part]:
+    """Neighbours of one kind together; arithmetic at the end."""
+    for kind, group in groupby((each for each in document.blocks if _kind(each)), _kind):
+        blocks = list(group)
+        if kind == "table":
+            yield from (Part("table", (each,), each.caption, len(each.rows) > _LONG or each.rank >= DETAIL)
+                        for each in blocks if isinstance(each, Table))  # fmt: skip
+        elif kind == "charts":
+            drawn = tuple(chart for each in blocks if (chart := _chart(each)) is not None)
+            yield from [Part("charts", drawn)] if drawn else []
+        else:
+            yield Part(
+                "lines" if kind == "lines" else "rows", tuple(each for each in blocks if isinstance(each, Line | Row))
+            )
+    tops = tuple(told(each) for block in document.blocks if isinstance(block, Arithmetic) for each in block.tops)
+    if tops:
+        yield Part("arithmetic", tops)
+
+
+def _kind(block: Block) -> Literal["", "lines", "rows", "table", "charts"]:
+    match block:
+        case Line():
+            return "lines"
+        case Row():
+            return "rows"
+        case Table():
+            return "table"
+        case Bars() | Drawing():
+            return "charts"
+    return ""
+
+
+def _chart(block: Block) -> Chart | None:
+    if isinstance(block, Drawing):
+        return block.make()
+    return bars_chart(block) if isinstance(block, Bars) else None
+
+
+def _value(figure: Figure) -> str:
+    known = float(figure.value or 0)
+    return counted(known, figure.unit) if figure.unit in COUNTED else amount(known, figure.unit)
+
+
+def _band(figure: Figure) -> str:
+    if figure.low is None or figure.high is None:
+        return ""
+    ends = span(float(figure.low), float(figure.high), figure.unit)
+    return ends if figure.level is None else f"{ends} ({figure.level:.0%} band)"

@@ -1,0 +1,1 @@
+"""Documents of `plan`, one function a verb: from an answer to blocks."""

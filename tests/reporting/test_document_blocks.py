@@ -1,0 +1,148 @@
+"""Documents: one set of blocks, shown the same on a terminal, a page and in Markdown."""
+
+from __future__ import annotations
+
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from twinlens import plan
+from twinlens.api.documented import Documented
+from twinlens.planning.figure import Figure
+from twinlens.reporting.display import escaped
+from twinlens.reporting.document.block import (
+    DETAIL,
+    Bar,
+    Bars,
+    Block,
+    Cell,
+    Document,
+    Line,
+    Row,
+    Table,
+    texts,
+)
+from twinlens.reporting.document.html import html
+from twinlens.reporting.document.markdown import markdown
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.text.fitted import LINES
+from twinlens.reporting.text.table import plain
+
+WORDS = st.text(alphabet="abcdefghij <>&*_#@|`", min_size=1, max_size=30).map(str.strip).filter(bool)
+RANKS = st.sampled_from([0, 0, 1, 2, 5, DETAIL])
+
+
+def _found(name: str) -> Documented:
+    return {
+        "fit": lambda: plan.fit("70B", device="H100", users=16, context="8K"),
+        "fits": lambda: plan.fit("70B", users=16),
+        "training": lambda: plan.fit("8B", train="lora", device="H100"),
+        "capacity": lambda: plan.capacity("8B", device="H100", rate=4, prompt="1K"),
+        "step": lambda: plan.capacity("8B", device="H100", devices=8, train="full", tokens="1B"),
+        "check": lambda: plan.check("70B", device="H100", devices=4, users=16),
+        "checkpoint": lambda: plan.checkpoint(mtbf="8h", save="40s", restart="5min"),
+        "choose": lambda: plan.choose("70B", users=16, context="8K"),
+        "cost": lambda: plan.cost("4 requests/s", rent="3 USD/h", users="1000", uses="10"),
+        "method": lambda: plan.method("8B", device="H100", corpus="20M"),
+        "model": lambda: plan.model(["8B", "qwen3-8b"], device="H100", users=16),
+        "roi": lambda: plan.roi(device="H100", energy="0.1 USD/kWh"),
+    }[name]()
+
+
+NAMES = (
+    "fit",
+    "fits",
+    "training",
+    "capacity",
+    "step",
+    "check",
+    "checkpoint",
+    "choose",
+    "cost",
+    "method",
+    "model",
+    "roi",
+)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_screen_page_and_markdown_of_a_plan_hold_the_same(name: str) -> None:
+    found = _found(name)
+    document = found.document()
+    whole = _flat(plain(screen(document, whole=True), 2000))
+    page, notes = _flat(unescape(found.to_html())), _flat(found.to_markdown())
+    for text in map(_flat, texts(document)):
+        assert text in whole
+        assert text in page or text[:1].upper() + text[1:] in page
+        assert _flat(escaped(text)) in notes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_first_screen_of_a_plan_says_nothing_that_the_whole_does_not(name: str) -> None:
+    document = _found(name).document()
+    first = [line.strip() for line in plain(screen(document), 400).splitlines()]
+    whole = plain(screen(document, whole=True), 2000)
+    for block in document.blocks:
+        if isinstance(block, Table) and block.short is not None:
+            assert set(block.short) <= set(block.rows)
+    assert first[0]
+    assert len(first) < len(whole.splitlines()) + 2
+
+
+@given(st.lists(st.builds(Line, WORDS, rank=RANKS), min_size=1, max_size=40))
+def test_a_first_screen_leaves_out_the_largest_rank_first_and_never_rank_0(lines: list[Line]) -> None:
+    document = Document("t", "s", tuple(lines))
+    shown = [line for line in plain(screen(document), 80).splitlines() if line]
+    up_to = [sum(each.rank <= rank for each in lines) for rank in range(DETAIL)]
+    assert len(shown) == max((many for many in up_to if many <= LINES), default=up_to[0])
+
+
+def _table(rows: list[tuple[str, str]], rank: int) -> Table:
+    return Table("caption", ("a", "b"), tuple((Cell(one), Cell(two)) for one, two in rows), rank=rank)
+
+
+BLOCKS: st.SearchStrategy[Block] = st.one_of(
+    st.builds(Line, WORDS, rank=RANKS),
+    st.builds(Row, WORDS, st.lists(WORDS, min_size=1, max_size=7).map(tuple), rank=RANKS, apart=st.booleans()),
+    st.builds(_table, st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=15), RANKS),
+)
+
+
+@given(st.lists(BLOCKS, min_size=1, max_size=6))
+def test_whatever_the_blocks_are_each_text_is_in_every_rendering(blocks: list[Block]) -> None:
+    document = Document("title", "subject", tuple(blocks))
+    whole = _flat(plain(screen(document, whole=True), 3000))
+    page, notes = _flat(unescape(html(document))), _flat(markdown(document))
+    for text in map(_flat, texts(document)):
+        assert text in whole
+        assert text in page or text[:1].upper() + text[1:] in page
+        assert _flat(escaped(text)) in notes
+
+
+def test_bars_say_on_a_page_what_they_say_on_a_terminal() -> None:
+    bars = Bars(
+        "x", (Bar("weights", Figure("a", 2e9, "bytes", "", ()), "2.000 GB"),), "GB", "t", "c", 1e9, is_drawn=True
+    )
+    document = Document("t", "s", (bars,))
+    for text in (plain(screen(document), 80), html(document), markdown(document)):
+        assert "weights" in text
+        assert "2.000 GB" in text
+
+
+def test_an_empty_block_is_not_there() -> None:
+    document = Document.of("t", "s", iter([Line(""), Row("mark", ()), Table("c", ("a",), ()), Line("said")]))
+    assert document.blocks == (Line("said"),)
+
+
+def test_what_a_narrow_terminal_has_no_room_for_is_dropped_in_order_and_stays_on_the_page() -> None:
+    table = Table("c", ("name", "wide", "b"), ((Cell("n"), Cell("w" * 70), Cell("b" * 20)),), drop=(1,))
+    document = Document("t", "s", (table,))
+    assert "w" * 70 not in plain(screen(document), 80)
+    assert "b" * 20 in plain(screen(document), 80)
+    assert "w" * 70 in html(document)
