@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from twinlens.measurement.machine.contention import read_cpu, shares
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.units import show
 
@@ -97,7 +98,7 @@ def save(name: str, findings: Sequence[Finding], notes: Sequence[str] = ()) -> P
     rows = [
         {
             "what": found.what,
-            "estimate": found.estimate.to_json(),
+            "estimate": encode(found.estimate),
             "target": found.target,
             "wants": found.wants if found.target is not None else None,
             "verdict": found.verdict,

@@ -10,6 +10,7 @@ import numpy as np
 
 from twinlens import units
 from twinlens.record.arrow import RowWriter
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts, FidelityRow
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed, unknown
@@ -136,7 +137,7 @@ def _run(
     folder = create_run(parent, spec)
     if more.get("facts", True):
         facts = facts_of(regime, spec.lens, tuple(more.get("notes", ())))
-        update_run(folder, facts=facts.to_json())
+        update_run(folder, facts=encode(facts))
     writer = open_rows(folder, spec)
     for row in rows:
         writer.add(row)

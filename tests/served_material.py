@@ -11,6 +11,7 @@ import numpy as np
 
 from report_material import Pair, facts_of
 from twinlens.record.arrow import RowWriter
+from twinlens.record.codec import encode
 from twinlens.record.executor.record import declared
 from twinlens.record.request import Request
 from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
@@ -56,8 +57,8 @@ def served_run(parent: Path, rate: float, regime: str = "bf16", *, seconds: floa
     due_s = _arrivals(random, rate, seconds) if not closed else np.zeros(0)
     rows = _played(random, due_s, regime, more, seconds)
     folder = create_run(parent, spec)
-    facts = facts_of(regime, "inference").to_json()
-    facts["executor"] |= {"model.id": declared(asked["model"], "/v1/models").to_json()} | more.get("said", {})
+    facts = encode(facts_of(regime, "inference"))
+    facts["executor"] |= {"model.id": encode(declared(asked["model"], "/v1/models"))} | more.get("said", {})
     update_run(folder, facts=facts, calibration=more.get("calibration", CALIBRATION))
     update_run(folder, client={"stamps": "kernel", "merged_reads": 0})
     writer = open_rows(folder, spec)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from twinlens.record.codec import encode
 from twinlens.system.numpy_threads import load_numpy
 
 load_numpy()  # as every process of a run does first
@@ -68,7 +69,7 @@ def main(port: str, load: str, tokens: str, folder: str, stamps: str) -> None:
                 "late_ns": [int(times[0] - times[-1]) for _, _, times in kept],
                 "intended_ns": [int(times[-1]) for _, _, times in kept],
                 "sent_ns": [int(times[0]) for _, _, times in kept],
-                "client": server.client().to_json(),
+                "client": encode(server.client()),
             }
         )
     )

@@ -13,6 +13,7 @@ from material import inference, measured, run_json, study_of
 from twinlens.cli.main import app
 from twinlens.errors import GateFailed
 from twinlens.measurement.session import run_here
+from twinlens.record.codec import encode
 from twinlens.record.executor.record import PrecisionCheck
 from twinlens.record.runs import Runs
 from twinlens.record.store import create_run, read_run, update_run
@@ -154,7 +155,7 @@ def test_a_gate_is_red_where_a_check_failed_however_steady_the_run(
     gate(Outcome(tmp_path, Runs((run,)), 0, ()))
     if "facts.precision" in change:
         check = PrecisionCheck("weights", "fp32", "bf16", "differs", "native", "dtype of the tensors")
-        change = {"facts": run_json(run)["facts"] | {"precision": [check.to_json()]}}
+        change = {"facts": run_json(run)["facts"] | {"precision": [encode(check)]}}
     update_run(run.folder, **change)
     with pytest.raises(GateFailed, match=says):
         gate(Outcome(tmp_path, Runs((read_run(run.folder),)), 0, ()))

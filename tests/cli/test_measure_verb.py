@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from material import command, fixed, inference, run_json, study_of, training, twinlens
 from twinlens.cli.main import app
+from twinlens.record.codec import decode
 from twinlens.record.finding import Finding
 from twinlens.record.store import find_runs
 from twinlens.reporting.wording.finding import advice_of, sentence_of
@@ -87,7 +88,7 @@ def test_measure_json_is_what_is_on_disk_with_the_words_of_its_findings(tmp_path
     assert printed.pop("next").startswith(("Measure", "--set", "Show", "Stop", "Pin"))
     assert {"fake-executor"} <= {finding["code"] for finding in printed["findings"]}
     for finding in [*printed["findings"], printed["verdict"]["reason"]]:
-        words = Finding.from_json(finding)
+        words = decode(Finding, finding)
         assert (finding.pop("text"), finding.pop("advice")) == (sentence_of(words), advice_of(words))
     assert printed | {name: stored[name] for name in ("of", "seal")} == stored
     assert done.stderr == ""

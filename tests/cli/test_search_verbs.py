@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import twinlens as tl
 from material import inference, study_of
 from twinlens.cli.main import app
+from twinlens.record.codec import decode
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.load import dump
@@ -47,7 +48,7 @@ def test_measure_searches_and_shows_the_interval_with_every_run(searched: tuple[
     found = json.loads((folder / "search.json").read_text())["found"][0]
     assert len(found["tried"]) == 4
     assert f"[{found['low']:g}, {found['high']:g}) requests/s" in said
-    assert clause_of(Finding.from_json(found["reason"])) in " ".join(said.split())
+    assert clause_of(decode(Finding, found["reason"])) in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
     assert "at 40 requests/s (at least 20 requests/s): measuring" in " ".join(progress.split())
 

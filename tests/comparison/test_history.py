@@ -12,6 +12,7 @@ from scipy.signal import lfilter
 
 from sides import side
 from twinlens.comparison.history import Entry, History, history
+from twinlens.record.codec import encode
 from twinlens.reporting.history_markdown import history_markdown
 from twinlens.reporting.html.history_page import history_page
 from twinlens.reporting.screen.history import history_screen
@@ -101,7 +102,7 @@ def test_markdown_page_and_json_say_the_same() -> None:
         assert "% lower" in text
         assert "<b>560" not in text
     assert "<svg" in page
-    data = found.to_json()
+    data = encode(found)
     assert data["changes"][0]["at_utc"] == "2026-10-15T03:00:00Z"
     assert len(data["entries"]) == 24
 

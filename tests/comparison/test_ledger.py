@@ -12,6 +12,7 @@ from twinlens.comparison.ledger import OWN_LOAD, Prices, ledger
 from twinlens.comparison.side import Side
 from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.reporting.chart.ledger_bars import ledger_charts
 from twinlens.reporting.screen.ledger import ledger_screen
@@ -73,7 +74,7 @@ def test_latencies_at_each_steps_own_throughput_are_told_with_it_and_not_compare
     assert "one load" not in told
     assert "latency p50 is at each step's own load (10.0, 20.0, 40.0 requests/s) and not compared" in told
     assert [chart.id for chart in ledger_charts(found)] == ["ledger-throughput", "ledger-utilisation"]
-    plain_data = found.to_json()
+    plain_data = encode(found)
     assert plain_data["latencies_compared"] is False
     assert [each["load"] for each in plain_data["steps"]] == [{"batch": 1}, {"batch": 1}, {"batch": 4}]
 
@@ -102,7 +103,7 @@ def test_a_step_that_fails_its_fidelity_gate_counts_in_no_total() -> None:
     text = " ".join(plain(ledger_screen(found)).split())
     assert text.startswith("All steps together: 2.00× (")
     assert "Step 2 fails its fidelity gate and counts in no total." in text
-    assert [each["fails_fidelity"] for each in found.to_json()["steps"]] == [False, False, True]
+    assert [each["fails_fidelity"] for each in encode(found)["steps"]] == [False, False, True]
 
 
 def test_the_bounds_of_a_cost_come_from_the_interval_of_the_rate() -> None:

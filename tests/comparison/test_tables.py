@@ -16,6 +16,7 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.errors import BadInput
 from twinlens.pages import find
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.reporting.screen.tables import lenses_screen, runtimes_screen
 from twinlens.reporting.text.table import plain
@@ -55,7 +56,7 @@ def test_a_change_has_a_cell_in_each_lens_and_no_number_of_both() -> None:
     assert "2.00×" in line
     assert "1.40×" in line
     assert "1.70" not in shown, "the mean of the two is nowhere"
-    assert set(row.to_json()) == {"model", "change", "training", "inference"}
+    assert set(encode(row)) == {"model", "change", "training", "inference"}
 
 
 def test_a_lens_without_that_pair_says_so() -> None:

@@ -16,6 +16,7 @@ from twinlens.diagnosis.counter import Counter
 from twinlens.diagnosis.diagnosis import diagnose_evidence
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.diagnosis.instrument import Instrument, instruments_of
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
@@ -77,7 +78,7 @@ def test_a_counter_takes_the_instrument_and_keeps_theory_beside_it() -> None:
     engines = counter(seen, "matrix-engines")
     assert (engines.source, engines.confidence, engines.value.value) == ("NVML GPM", "high", 0.72)
     assert engines.beside["by_theory"].value == pytest.approx(70)
-    assert engines.to_json()["source"] == "NVML GPM"
+    assert encode(engines)["source"] == "NVML GPM"
     assert counter_words(engines) == (
         "tensor pipes busy 72.0% by NVML GPM over the window (step: 70.0 FLOP/byte by theory, ridge 10.0 FLOP/byte, "
         "70.0% of ceiling)"

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
 from twinlens.diagnosis.probe_ceilings import LINK, probe_ceilings
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.run import Run
@@ -32,7 +33,7 @@ def probe_of(**facts: Any) -> dict[str, Any]:
         known[key.replace("__", ".")] = {"value": value, "capture": "observed", "source": "by hand"}
     rows = [
         {"kind": kind, "format": form, "layout": "", "threads": threads}
-        | Estimate(value * threads, unit, "by hand", "measured").to_json()
+        | encode(Estimate(value * threads, unit, "by hand", "measured"))
         for threads in (1, 2)
         for kind, form, value, unit in (
             ("read", "", 5e9, BYTES_PER_S), ("matrix", "bf16", 4e11, FLOP_PER_S), ("matrix", "fp32", 1e11, FLOP_PER_S),
@@ -113,7 +114,7 @@ def test_ceilings_of_no_machine_are_one_sentence_in_a_probe_and_in_a_run(tmp_pat
     assert f"read is {value:g} bytes/s, which no machine has" in " ".join(told.stderr.split())
     run = Path(shutil.copytree(SERVED, tmp_path / "run"))
     kept = json.loads((run / "run.json").read_text())
-    kept["facts"]["ceilings"] = {"read_bytes_per_s": Estimate(value, BYTES_PER_S, "by hand", "measured").to_json()}
+    kept["facts"]["ceilings"] = {"read_bytes_per_s": encode(Estimate(value, BYTES_PER_S, "by hand", "measured"))}
     (run / "run.json").write_text(json.dumps(kept))
     for verb in ("diagnose", "show"):
         told = CliRunner().invoke(app, [verb, str(run)])
@@ -126,7 +127,7 @@ def test_a_link_is_lent_to_a_run_of_as_many_ranks_where_a_fit_of_it_holds() -> N
     assert run.facts is not None
     two = ExecutorRecord(dict(run.facts.executor.facts) | {"training.world_size": observed(2, "by hand")})
     of_two = replace(run, facts=replace(run.facts, executor=two))
-    rate = Estimate(2e9, BYTES_PER_S, "a fit", "derived").to_json()
+    rate = encode(Estimate(2e9, BYTES_PER_S, "a fit", "derived"))
     fit = {"kind": "all-reduce", "refused": None, "segments": [{"bus_bytes_per_s": rate}]}
 
     def link(run: Run, **changed: Any) -> float | None:

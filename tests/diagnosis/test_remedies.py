@@ -15,6 +15,7 @@ from material import inference, measured, study_of, training
 from twinlens.cli.main import app
 from twinlens.diagnosis.in_use import in_use
 from twinlens.diagnosis.verdict import verdict_of
+from twinlens.record.codec import encode
 from twinlens.reporting.wording.advice import ADVICE
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 
@@ -80,7 +81,7 @@ def test_runs_that_differ_in_one_setting_say_what_it_gave(study: Path) -> None:
     assert tried["point.precision", "bf16"].evidence["ratio"].value == pytest.approx(1.0, rel=0.1)
     shown = " ".join(CliRunner().invoke(app, ["diagnose", str(run.folder)]).stdout.split())
     assert "point.batch 2 instead of 1: 2.00×" in shown
-    assert found.to_json()["tried"][0]["code"] == "already-tried"
+    assert encode(found)["tried"][0]["code"] == "already-tried"
 
 
 def test_load_is_no_remedy_and_a_run_alone_has_none(tmp_path: Path) -> None:

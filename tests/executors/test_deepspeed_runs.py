@@ -21,6 +21,7 @@ from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import theory_of
+from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
 from twinlens.spec.model.any_model import any_model
 from twinlens.spec.study import RunSpec
@@ -70,7 +71,7 @@ def test_zero_trains_as_one_process_does_and_holds_what_theory_says(
 ) -> None:
     asked = spec(precision, stage=stage, offload=offload)
     told = ranks.ask({"order": "open", "spec": asked.to_dict()}, "opening")
-    facts = facts_over([Facts.from_json(each["facts"]) for each in told], 1)
+    facts = facts_over([decode(Facts, each["facts"]) for each in told], 1)
     assert against_one_process(told, precision).code == "one-process-equal"
     uncounted = {
         name: held.reason

@@ -9,6 +9,7 @@ import pytest
 from material import quiet, spec_of
 from twinlens.executors.torch.parallel import exchanger
 from twinlens.executors.torch.parallel.exchanger import TorchExchanger
+from twinlens.record.codec import encode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.spec.study import RunSpec
@@ -31,7 +32,7 @@ class PlayedRanks:
         if order["order"] == "room":
             return [2**30] * self.ranks
         if order["order"] == "open-exchange":
-            return [Facts(ExecutorRecord({})).to_json()] * self.ranks
+            return [encode(Facts(ExecutorRecord({})))] * self.ranks
         return [[3e-3 if self.ranks - 1 in order["ranks"] else 1e-3] * order["repeats"]] * self.ranks
 
     def close(self) -> None:

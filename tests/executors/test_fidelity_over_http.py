@@ -16,6 +16,7 @@ from plain_server import Plain, plain, stream
 from twinlens.errors import BadInput
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.target import target_of
+from twinlens.record.codec import decode, encode
 from twinlens.record.executor.facts import Compared, Facts
 
 
@@ -63,7 +64,7 @@ def test_two_servers_that_give_log_probabilities_are_compared_by_them() -> None:
     sent = [body["prompt"] for _, path, _, body in server.asked if path == "/v1/completions"]
     assert sent == [body["prompt"] for _, path, _, body in reference.asked if path == "/v1/completions"]
     assert len(set(sent)) == 3
-    assert Facts.from_json(json.loads(json.dumps(facts.to_json()))) == facts
+    assert decode(Facts, json.loads(json.dumps(encode(facts)))) == facts
 
 
 def generating(first: float, second: float) -> Any:

@@ -17,6 +17,7 @@ from twinlens.executors.one_answer.check import embedding_fault, rerank_fault, t
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.measurement.attach import attach
+from twinlens.record.codec import encode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
 from twinlens.reporting.screen.figures import figures_of
@@ -316,7 +317,7 @@ def test_the_sentence_on_answers_in_one_piece_says_what_counts(tmp_path: Path) -
     with serving(OneAnswer()) as server:
         run = measured(tmp_path, asked_of(server, CLASSIFY))
     found = next(f for f in summarise(run).findings if f.code == "one-answer")
-    assert json.loads(json.dumps(found.to_json()))["numbers"]["width"] == CLASSES
+    assert json.loads(json.dumps(encode(found)))["numbers"]["width"] == CLASSES
     assert sentence_of(found) == (
         f"Each answer comes in one piece, so it has no TTFT and no TPOT; it counts only if it holds 2 rows of class "
         f"scores each of {CLASSES} finite numbers. Images are sent as FP32 [3, 4, 4], raw bytes."

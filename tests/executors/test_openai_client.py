@@ -43,6 +43,7 @@ from twinlens.executors.http_client.poller import _Poller
 from twinlens.executors.openai import executor
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.arrow import RowWriter, read_rows
+from twinlens.record.codec import encode
 from twinlens.record.executor.record import FIELDS
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.reporting.wording.finding import sentence_of
@@ -93,7 +94,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(monkeypatch: pytest.MonkeyP
         client.play(one_by_one(1), rows.append)
         client.close()
     assert all("Authorization: Bearer sk-hidden" in asked.head for asked in server.asked)
-    written = json.dumps([facts.to_json(), spec.to_dict()]) + repr([rows, vars(client)])
+    written = json.dumps([encode(facts), spec.to_dict()]) + repr([rows, vars(client)])
     assert "sk-hidden" not in written
 
 
@@ -267,7 +268,7 @@ def test_a_late_client_is_seen_in_its_lag_and_in_merged_reads() -> None:
         assert late.lag_ns is not None
         # The first of the segments that one read took lay there longest, but the stamp is the last one's.
         assert late.lag_ns > 1_000_000
-    assert json.loads(json.dumps(record.to_json()))["lag_max_ns"] >= (late.lag_ns or 0)
+    assert json.loads(json.dumps(encode(record)))["lag_max_ns"] >= (late.lag_ns or 0)
 
 
 @pytest.mark.parametrize("stamps", [True, False])

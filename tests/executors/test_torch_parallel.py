@@ -36,6 +36,7 @@ from twinlens.executors.torch.parallel.spans import covered, outside
 from twinlens.measurement.facts.predicted_bubble import predicted_bubble
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
+from twinlens.record.codec import decode, encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
@@ -189,7 +190,7 @@ def test_a_loss_that_is_no_number_is_never_equal_and_the_sentence_says_so(
     told = {"together": {"losses": losses, "gradient_norm": norm}, "alone": {"losses": alone, "gradient_norm": 1.0}}
     found = against_one_process([{"compared": told}, {"compared": told | {"alone": {}}}], "fp32")
     assert found.code == "one-process-differs"
-    assert says in sentence_of(Finding.from_json(json.loads(json.dumps(found.to_json()))))
+    assert says in sentence_of(decode(Finding, json.loads(json.dumps(encode(found)))))
 
 
 @pytest.mark.parametrize(

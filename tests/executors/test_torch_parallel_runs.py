@@ -24,6 +24,7 @@ from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.session import run_here
+from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.store import create_run, read_run
 from twinlens.spec.study import RunSpec
@@ -54,7 +55,7 @@ def four_ranks() -> Iterator[Ranks]:
 def opened(ranks: Ranks, asked: RunSpec) -> tuple[list[dict[str, Any]], Facts]:
     told = ranks.ask({"order": "open", "spec": asked.to_dict()}, "opening")
     options = ParallelOptions.of(asked.executor.options)
-    return told, facts_over([Facts.from_json(each["facts"]) for each in told], options.split, options.stages)
+    return told, facts_over([decode(Facts, each["facts"]) for each in told], options.split, options.stages)
 
 
 def trained_as_one_does(ranks: Ranks, asked: RunSpec) -> list[dict[str, Any]]:

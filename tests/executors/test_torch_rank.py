@@ -15,6 +15,7 @@ import torch.distributed as dist  # noqa: E402
 from material import quiet, spec_of, training  # noqa: E402
 from twinlens.executors.torch.parallel import rank as rank_module  # noqa: E402
 from twinlens.executors.torch.parallel.rank import Rank  # noqa: E402
+from twinlens.record.codec import decode  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402
 
 
@@ -44,8 +45,8 @@ def test_the_peak_is_forgotten_last_so_that_it_is_that_of_the_rows(
     asked = spec_of(training("torch-parallel", options={"parallel": parallel, "ranks": 1}, global_batch=2))
     told = alone.obey({"order": "open", "spec": asked.to_dict()})
     assert order == ["training_facts", "exchange_times", "alone", "together", "forget_peak"]
-    (place,) = Facts.from_json(told["facts"]).executor.value("training.ranks")
+    (place,) = decode(Facts, told["facts"]).executor.value("training.ranks")
     assert place["device"] == "cpu"
-    assert Facts.from_json(told["facts"]).executor.value("interconnect.collectives") == "gloo"
+    assert decode(Facts, told["facts"]).executor.value("interconnect.collectives") == "gloo"
     alone.obey({"order": "open-again", "spec": asked.to_dict()})
     assert order[-1] == "forget_peak"

@@ -13,6 +13,7 @@ from twinlens.measurement.machine.collectives import CollectiveProbe, summed_up
 from twinlens.planning.prediction.device_rates import rates_of
 from twinlens.planning.prediction.stored import STORED
 from twinlens.planning.probed import probed_device
+from twinlens.record.codec import encode
 from twinlens.spec.device import load_device
 
 
@@ -66,7 +67,7 @@ def test_a_probed_link_goes_before_the_datasheet_and_a_refused_fit_or_a_processo
     }
 
     def link(collectives: CollectiveProbe | None) -> object:
-        told = probe | ({"collectives": json.loads(json.dumps(collectives.to_json()))} if collectives else {})
+        told = probe | ({"collectives": json.loads(json.dumps(encode(collectives)))} if collectives else {})
         return rates_of(probed_device(told), STORED["bf16"]).link_bytes_per_s
 
     quoted = link(None)

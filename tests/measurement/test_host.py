@@ -15,6 +15,7 @@ from twinlens.measurement.machine.contention import CpuReading, co_tenants, fore
 from twinlens.measurement.machine.host import capture_host, host_facts
 from twinlens.measurement.machine.nvidia_facts import gpu_facts
 from twinlens.measurement.machine.software import loaded_libraries, performance_environment, software_facts
+from twinlens.record.codec import decode, encode
 from twinlens.record.executor.record import FIELDS, ExecutorRecord, observed
 from twinlens.system.nvml import gpus_of
 
@@ -123,7 +124,7 @@ def test_only_variables_that_change_speed_are_kept_and_paths_are_hidden() -> Non
 
 def test_paths_that_an_earlier_version_recorded_are_not_read() -> None:
     paths = {"TORCHINDUCTOR_CACHE_DIR": "/home/anna/cache", "OMP_NUM_THREADS": "2"}
-    read = ExecutorRecord.from_json({"software.environment": observed(paths, "os.environ").to_json()})
+    read = decode(ExecutorRecord, {"software.environment": encode(observed(paths, "os.environ"))})
     assert read.value("software.environment") == {"TORCHINDUCTOR_CACHE_DIR": "a path", "OMP_NUM_THREADS": "2"}
 
 

@@ -18,6 +18,7 @@ from twinlens.executors.openai.target import Target
 from twinlens.measurement.server import page, scrape
 from twinlens.measurement.server.page import ServerPage
 from twinlens.measurement.server.scrape import Scraper, scraping
+from twinlens.record.codec import encode
 from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
 from twinlens.reporting.text.table import metric_table, plain
@@ -203,7 +204,7 @@ def test_a_sink_that_fails_ends_the_reading_and_not_the_run() -> None:
             asked = len(server.asked)
             time.sleep(0.05)
             assert len(server.asked) == asked
-    assert scraper.to_json()["reason"] == "OSError: no space left"
+    assert encode(scraper)["reason"] == "OSError: no space left"
 
 
 def test_an_exception_in_the_run_ends_the_reading_too(tmp_path: Path) -> None:

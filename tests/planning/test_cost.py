@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from twinlens.api.plan.cost import CostResult, cost
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
+from twinlens.record.codec import encode
 
 OWN = {"buy": "37500 USD", "energy": "0.10 USD/kWh", "power": "700W", "host": 1.5, "pue": 1.3, "life": "4 years"}
 
@@ -133,7 +134,7 @@ def test_carbon_has_its_source() -> None:
     )
     grams = figure(found, "carbon")
     assert float(grams.value or 0) == pytest.approx(500 / 3.6e6 * 400)
-    assert grams.why()["inputs"][1]["source"] == "IEA 2024"
+    assert encode(grams)["inputs"][1]["source"] == "IEA 2024"
 
 
 def test_why_is_the_whole_arithmetic_as_json() -> None:

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pytest
 
 from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 
 UNKNOWN = Finding("plan-unknown", "warns", "kv", {"model": "13B", "needs": "layers"})
@@ -16,7 +17,7 @@ UNKNOWN = Finding("plan-unknown", "warns", "kv", {"model": "13B", "needs": "laye
 def test_a_product_shows_what_it_multiplied() -> None:
     kv = product("kv", "bytes", (Input("users", 16, "users"), Input("each", 10, "bytes")))
     assert (kv.value, kv.formula) == (160, "{0} × {1}")
-    assert [each["name"] for each in kv.why()["inputs"]] == ["users", "each"]
+    assert [each["name"] for each in encode(kv)["inputs"]] == ["users", "each"]
 
 
 def test_a_sum_with_an_unknown_part_is_unknown_for_the_same_reason() -> None:
@@ -49,4 +50,4 @@ def test_assumptions_come_up_from_the_inputs_each_once() -> None:
 def test_why_is_plain_data_and_keeps_every_cent() -> None:
     cost = product("cost", "$", (Input("hours", 3, "h"), Input("rate", Decimal("0.10"), "$/h")))
     assert cost.value == Decimal("0.30")
-    assert json.loads(json.dumps(cost.why()))["value"] == "0.30"
+    assert json.loads(json.dumps(encode(cost)))["value"] == "0.30"

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
+from twinlens.record.codec import decode, encode
 from twinlens.record.executor.record import (
     FIELDS,
     ExecutorRecord,
@@ -72,7 +73,7 @@ def test_a_misspelt_field_is_refused_with_the_nearest() -> None:
 
 @given(RECORDS)
 def test_a_record_survives_json(record: ExecutorRecord) -> None:
-    assert ExecutorRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
+    assert decode(ExecutorRecord, json.loads(json.dumps(encode(record)))) == record
 
 
 @given(RECORDS)
@@ -135,7 +136,7 @@ def test_merging_never_loses_what_was_observed(a: ExecutorRecord, b: ExecutorRec
 
 def test_a_precision_check_survives_json() -> None:
     check = PrecisionCheck("weights", "bf16", "fp32", "differs", "native", "elements held: fp32 100%")
-    assert PrecisionCheck.from_json(json.loads(json.dumps(check.to_json()))) == check
+    assert decode(PrecisionCheck, json.loads(json.dumps(encode(check)))) == check
 
 
 def test_a_sample_has_every_column() -> None:

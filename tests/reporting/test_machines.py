@@ -10,6 +10,7 @@ import pytest
 
 from report_material import Pair, training_run
 from served_material import served_run
+from twinlens.record.codec import encode
 from twinlens.record.executor.record import declared
 from twinlens.record.store import read_run
 from twinlens.reporting.chart.all import charts
@@ -154,8 +155,8 @@ def test_a_finished_copy_stands_for_an_unfinished_one(tmp_path: Path) -> None:
 
 def test_a_server_that_was_up_is_titled_with_its_own_model_and_address(tmp_path: Path) -> None:
     said = {
-        "model.id": declared("Qwen/Qwen3-8B", "/v1/models").to_json(),
-        "precision.weights": declared("bfloat16", "/server_info").to_json(),
+        "model.id": encode(declared("Qwen/Qwen3-8B", "/v1/models")),
+        "precision.weights": encode(declared("bfloat16", "/server_info")),
     }
     pair = served_run(tmp_path, 4, "fp32", seconds=20, said=said)
     report = view([pair])

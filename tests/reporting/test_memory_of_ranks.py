@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from report_material import training_run
+from twinlens.record.codec import encode
 from twinlens.record.executor.record import observed
 from twinlens.record.store import read_run
 from twinlens.reporting.chart.memory import _memory_parts, rule_chart
@@ -20,11 +21,11 @@ def drawn(folder: Path, ranks: int) -> tuple[LensView, Entry]:
     run, _ = training_run(folder, "bf16", 0)
     record = run.folder / "run.json"
     data = json.loads(record.read_text())
-    data["facts"]["executor"]["training.world_size"] = observed(ranks, "torch.distributed").to_json()
+    data["facts"]["executor"]["training.world_size"] = encode(observed(ranks, "torch.distributed"))
     for name in ("weights_bytes", "gradients_bytes", "optimizer_bytes"):
         data["facts"]["memory"][name]["value"] = 1e9 / 4
     data["device_memory"] = {"allocated_peak_bytes": 20_000_000_000, "reserved_peak_bytes": 20_000_000_000}
-    data["facts"]["executor"]["accelerator.uuid"] = observed(["GPU-a"], "torch").to_json()
+    data["facts"]["executor"]["accelerator.uuid"] = encode(observed(["GPU-a"], "torch"))
     record.write_text(json.dumps(data))
     again = read_run(run.folder)
     (lens,) = view([(again, summarise(again))]).lenses

@@ -11,6 +11,7 @@ import pytest
 from material import study_of, training, twinlens
 from twinlens.measurement.study import Outcome, measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.reporting.equal_steps import at_equal_steps
@@ -183,7 +184,7 @@ def test_show_leaves_a_file_of_ratios_that_differs_in_a_last_digit_as_it_is(outc
 
 def test_a_ratio_as_data_is_plain(outcome: Outcome) -> None:
     _, (one,) = found_in(outcome)
-    plain_data = one.result.to_json()
+    plain_data = encode(one.result)
     assert json.loads(json.dumps(plain_data))["validity"] == "valid"
     assert set(PairedRatio.__slots__) <= set(plain_data)
 

@@ -15,6 +15,7 @@ from rich.cells import cell_len
 from report_material import Pair, inference_run, relabelled
 from served_material import CALIBRATION, SLO, capacity_per_s, served_run
 from twinlens.record.client import Calibration
+from twinlens.record.codec import decode
 from twinlens.record.finding import in_words
 from twinlens.record.search import SearchRecord, SearchResult, Tried, write_search
 from twinlens.record.store import read_run, update_run
@@ -284,4 +285,4 @@ def test_marks_of_a_logarithmic_axis_are_few_and_inside(low: float, high: float)
 
 
 def test_the_calibration_that_is_shown_is_the_one_on_disk(served: list[Pair]) -> None:
-    assert served[0][0].sections.calibration == Calibration.from_json(CALIBRATION)
+    assert served[0][0].sections.calibration == decode(Calibration, CALIBRATION)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from report_material import Pair, training_run
 from twinlens.record.checkpoint import Checkpoints, Recovery, Resumed, Save
+from twinlens.record.codec import encode
 from twinlens.record.store import read_run, update_run
 from twinlens.reporting.chart.wall_time import wall_time_chart
 from twinlens.reporting.text.column import columns
@@ -19,7 +20,7 @@ def saved(parent: Path, *, worst: float | None = 0.0, unknown: int = 0) -> Pair:
     run, _ = training_run(parent)
     recovery = Recovery(1, 40, 20, 1, 10 * S, 11 * S, 29 * S, 30 * S, Resumed(19, worst, 1e-4, unknown))
     known = Checkpoints("sync", 20, "ext4", 10**9, 4 * 10**8, (Save(20, 5 * S, S, 6 * S),), None, recovery)
-    update_run(run.folder, checkpoints=known.to_json(), startup_s=12.0)
+    update_run(run.folder, checkpoints=encode(known), startup_s=12.0)
     again = read_run(run.folder)
     return again, summarise(again)
 

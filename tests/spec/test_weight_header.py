@@ -9,6 +9,7 @@ import pytest
 
 import twinlens as tl
 from twinlens.errors import BadInput
+from twinlens.record.codec import encode
 from twinlens.spec.model.header.gguf import read_gguf
 from twinlens.spec.model.header.safetensors import read_safetensors
 from weight_files import LLAMA, TENSOR_BYTES, gguf, safetensors
@@ -41,7 +42,7 @@ def test_a_plan_takes_a_gguf_as_it_is_stored(tmp_path: Path) -> None:
     found = tl.plan.fit(str(path), device="L4", context=512)
     weights = next(each for each in found.answer.asked.parts if each.name == "weights")
     assert weights.value == TENSOR_BYTES
-    assert "header of model.gguf" in str(weights.why())
+    assert "header of model.gguf" in str(encode(weights))
 
 
 def test_a_folder_with_its_config_has_layers_and_the_bytes_of_its_files(tmp_path: Path) -> None:

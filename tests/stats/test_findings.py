@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from material import inference, measured, training
+from twinlens.record.codec import decode
 from twinlens.record.compliance import ComplianceTest
 from twinlens.record.executor.record import PrecisionCheck
 from twinlens.record.run import Run
@@ -39,7 +40,7 @@ def checked(run: Run, verdict: Any) -> Run:
 
 def guarded(run: Run, ruling: str) -> Run:
     found = {"id": "caching", "after": "TEST04", "ruling": ruling, "reason": "repeats take a tenth", "evidence": {}}
-    return replace(run, sections=replace(run.sections, guards=(ComplianceTest.from_json(found),)))
+    return replace(run, sections=replace(run.sections, guards=(decode(ComplianceTest, found),)))
 
 
 def test_a_run_without_a_fault_is_ranked(run: Run) -> None:

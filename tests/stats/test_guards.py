@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlens.record.codec import decode, encode
 from twinlens.record.compliance import ComplianceTest, Response
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.compliance.answer import Compared, answers, compared
@@ -185,6 +186,6 @@ def test_a_mean_length_that_may_lie_on_either_side_of_the_limit_is_not_ruled_on(
 
 def test_a_guard_is_the_same_after_json() -> None:
     guard = caching(AnswerTimes(TEN, TEN), AnswerTimes(TEN, TEN))
-    assert ComplianceTest.from_json(json.loads(json.dumps(guard.to_json()))) == guard
-    older = guard.to_json() | {"reason": "as fast as others"}
-    assert clause_of(ComplianceTest.from_json(older).reason) == "as fast as others"
+    assert decode(ComplianceTest, json.loads(json.dumps(encode(guard)))) == guard
+    older = encode(guard) | {"reason": "as fast as others"}
+    assert clause_of(decode(ComplianceTest, older).reason) == "as fast as others"

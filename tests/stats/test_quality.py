@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlens.record.codec import decode, encode
 from twinlens.record.executor.facts import FidelityRow
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.protocol import Tolerance
@@ -50,7 +51,7 @@ def test_the_gate_names_every_limit_that_is_broken() -> None:
     poor = fidelity_gate(fidelity([FidelityRow(10, 9, 1.0, 12.0, 9.0)] * 8), Tolerance())
     assert poor is not None
     assert poor.go is False
-    assert Gate.from_json(json.loads(json.dumps(poor.to_json()))) == poor
+    assert decode(Gate, json.loads(json.dumps(encode(poor)))) == poor
     said = [clause_of(one) for one in poor.broken]
     assert said[:2] == ["top-1 agreement 0.900 is below 0.95", "KL per token 0.100 is above 0.05"]
     assert [one.subject for one in poor.broken] == ["top1_agreement", "kl_nats", "perplexity_change"]

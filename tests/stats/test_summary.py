@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from material import inference, measured, spec_of, training
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.run import Run
@@ -94,8 +95,8 @@ def test_a_ceiling_that_moved_during_the_run_is_told_in_a_sentence(tmp_path: Pat
     run = measured(tmp_path, training("fake", protocol=LONG))
     assert run.facts
     before = {"matrix_flop_per_s": Estimate(1e12, "flop/s", "before", "measured")}
-    again = {"matrix_flop_per_s": Estimate(after, "flop/s", "after", "measured").to_json()}
-    update_run(run.folder, facts=replace(run.facts, ceilings=before).to_json(), ceilings_after=again)
+    again = {"matrix_flop_per_s": encode(Estimate(after, "flop/s", "after", "measured"))}
+    update_run(run.folder, facts=encode(replace(run.facts, ceilings=before)), ceilings_after=again)
     moved = [finding for finding in summarise(read_run(run.folder)).findings if finding.code == "ceiling-moved"]
     assert bool(moved) == told
     if after == 0.7e12:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.checkpoint import Checkpoints, Recovery, Restore, Resumed, Save
+from twinlens.record.codec import decode, encode
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.stats.metrics.training import trained_alone, training_steadiness, whole_saves
 from twinlens.stats.wall_time.account import PARTS, wall_time
@@ -156,4 +157,4 @@ def test_a_recovery_is_told_by_its_parts() -> None:
     assert found["restarts_used"].value == 2
     assert found["restore_storage_s"].value is None
     assert found["restore_cache_s"].value == 0.5
-    assert Checkpoints.from_json(known.to_json()) == known
+    assert decode(Checkpoints, encode(known)) == known

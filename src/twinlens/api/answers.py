@@ -13,6 +13,7 @@ from twinlens.comparison.question import DEVICE, LENS, UNREADABLE, Question, que
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput
 from twinlens.measurement.preflight.quantiles import long_enough_s
+from twinlens.record.codec import encode
 from twinlens.record.run import Run
 from twinlens.spec.load import load
 from twinlens.spec.study import Study
@@ -42,8 +43,8 @@ class Answers:
     def to_json(self) -> dict[str, Any]:
         return {
             "asked": dict(self.question.fields), "limits": dict(self.question.limits),
-            "quantile": self.question.quantile, "candidates": [each.to_json() for each in self.candidates],
-            "missing": self.missing.to_json() if self.missing else None, "lacks": self.lacks,
+            "quantile": self.question.quantile, "candidates": [encode(each) for each in self.candidates],
+            "missing": encode(self.missing) if self.missing else None, "lacks": self.lacks,
         }  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def answers(*runs: str | Path | Run | Iterable[Run], to: str | Path | Study) -> 
 
 def answers_json(found: Iterable[Answers]) -> dict[str, Any]:
     """As plain data, for --json."""
-    return {"schema": 1, "twinlens": __version__, "questions": [each.to_json() for each in found]}
+    return {"schema": 1, "twinlens": __version__, "questions": [encode(each) for each in found]}
 
 
 def _answered(question: Question, known: Sequence[Side], spec: str | None = None) -> Answers:

@@ -12,6 +12,7 @@ from twinlens.claims.grammar import read_claim
 from twinlens.claims.judge import judge
 from twinlens.claims.said import UNREADABLE, Claim
 from twinlens.errors import BadInput, nearest
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import with_words
 from twinlens.version import __version__
@@ -52,7 +53,7 @@ class ClaimResult:
         return tuple(each.numbers["value"] for each in self.judged.of("claim-computed"))
 
     def to_json(self) -> dict[str, Any]:
-        findings = with_words([each.to_json() for each in self.findings])
+        findings = with_words([encode(each) for each in self.findings])
         return {"schema": 1, "twinlens": __version__, "claim": self.claim, "verdict": self.ruling, "findings": findings}
 
 

@@ -21,6 +21,7 @@ from twinlens.comparison.side import Side, rates_of
 from twinlens.comparison.verdict import Comparison
 from twinlens.comparison.verdict import compare as compare_sides
 from twinlens.errors import BadInput
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.point_name import point_names
@@ -208,7 +209,7 @@ def comparison_json(
     return {
         "schema": 1,
         "twinlens": __version__,
-        "comparisons": [each.to_json() for each in comparisons],
-        "rankings": [each.to_json() for each in ranks],
+        "comparisons": [encode(each) for each in comparisons],
+        "rankings": [encode(each) for each in ranks],
         "without_counterpart": [side.name for side in alone],
     }

@@ -16,6 +16,7 @@ from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_repeats
 from twinlens.diagnosis.probe_ceilings import probe_ceilings
 from twinlens.errors import BadInput
 from twinlens.proof.falsifier import with_trials
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.reporting.screen.diagnosis import diagnoses_screen
@@ -107,9 +108,9 @@ def _json_of(path: Path) -> Any:
 
 def diagnosis_json(found: Sequence[Diagnosis], points: Sequence[tuple[Entry, Diagnosis]] = ()) -> dict[str, Any]:
     """As plain data, for --json, with `text` and `advice` in each finding: runs one by one, and points of repeats."""
-    runs = [with_words(each.to_json()) for each in found]
+    runs = [with_words(encode(each)) for each in found]
     of_points = [
-        {"point": entry.name, "runs": [run.id for run, _ in entry.material]} | with_words(each.to_json())
+        {"point": entry.name, "runs": [run.id for run, _ in entry.material]} | with_words(encode(each))
         for entry, each in points
     ]
     return {"schema": 1, "twinlens": __version__, "diagnoses": runs} | ({"points": of_points} if of_points else {})

@@ -21,6 +21,7 @@ from twinlens.pack.private import Cover, cover_of
 from twinlens.pack.signature import sign
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE, sha256_of_pieces, sums_text
 from twinlens.pack.unpacked import laid_out
+from twinlens.record.codec import encode
 from twinlens.record.run import Run
 from twinlens.record.store import now_utc, read_run
 from twinlens.reporting.text.evidence_readme import readme
@@ -120,7 +121,7 @@ def _about(author: Author, runs: list[dict[str, Any]], studies: list[dict[str, A
         "schema": _SCHEMA,
         "twinlens": __version__,
         "made_utc": now_utc(),
-        "measured_by": author.to_json(),
+        "measured_by": encode(author),
         "runs": runs,
         "studies": studies,
         "covered_words": covered,

@@ -12,6 +12,7 @@ from typing import Any
 from twinlens.errors import BadInput, nearest
 from twinlens.proof.carry_out import Result, carry_out
 from twinlens.proof.case import CASES, Case
+from twinlens.record.codec import encode
 from twinlens.reporting.wording.finding import with_words
 from twinlens.reporting.wording.self_test import why_words
 from twinlens.version import __version__
@@ -53,5 +54,5 @@ def cases_named(names: Sequence[str]) -> tuple[Case, ...]:
 
 def self_test_json(results: Sequence[Result]) -> dict[str, Any]:
     """As plain data, for --json: each case with why, its outcome and its diagnosis in full."""
-    cases = [{"why": why_words(each.case.expected)} | with_words(each.to_json()) for each in results]
+    cases = [{"why": why_words(each.case.expected)} | with_words(encode(each)) for each in results]
     return {"schema": 1, "twinlens": __version__, "self_test": cases}

@@ -16,6 +16,7 @@ from twinlens.comparison.side import Side, rates_of
 from twinlens.comparison.switches import SwitchRow, switch_rows
 from twinlens.diagnosis.fitness import fitness, training_state
 from twinlens.errors import BadInput, nearest
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.wording.finding import with_words
@@ -35,8 +36,8 @@ class Fit:
 
     def to_json(self) -> dict[str, Any]:
         """A plain mapping."""
-        training = self.training.to_json() if self.training else None
-        return {"name": self.name, "fitness": self.fitness.to_json(), "training_state": training}
+        training = encode(self.training) if self.training else None
+        return {"name": self.name, "fitness": encode(self.fitness), "training_state": training}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Table:
     def to_json(self) -> dict[str, Any]:
         """A plain mapping, with `text` and `advice` in each finding."""
         parts = {
-            name: [each.to_json() for each in getattr(self, name)] for name in ("rows", "fits", "shares", "switches")
+            name: [encode(each) for each in getattr(self, name)] for name in ("rows", "fits", "shares", "switches")
         }
         plain = {"schema": 1, "twinlens": __version__, "table": self.kind} | {k: v for k, v in parts.items() if v}
         return with_words(plain)  # type: ignore[no-any-return]

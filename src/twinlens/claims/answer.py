@@ -21,9 +21,6 @@ class Term:
     value: float
     unit: str
 
-    def to_json(self) -> dict[str, Any]:
-        return {"name": self.name, "value": self.value, "unit": self.unit}
-
 
 @dataclass(frozen=True, slots=True)
 class Case:

@@ -17,6 +17,7 @@ from twinlens.claims.said import UNREADABLE, Claim, Said, Token, View, Word
 from twinlens.claims.several import conflicts_of, ends_of, with_each
 from twinlens.claims.words import HARMLESS
 from twinlens.errors import BadInput
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 
 _EVERY = ("lens", "model", "precision", "device", "batch", "context")
@@ -266,7 +267,7 @@ def _compared(answer: Answer, case: Case, spans: Sequence[tuple[float, float]]) 
 
 
 def _computed(answer: Answer, case: Case, taken: Case) -> Finding:
-    terms = [term.to_json() for term in case.terms]
+    terms = [encode(term) for term in case.terms]
     numbers = {"value": case.value, "unit": answer.unit, "terms": terms, "formula": case.formula,
                "assumed": case.assumed, "decides": case is taken}  # fmt: skip
     return Finding("claim-computed", "notes", answer.quantity, numbers)

@@ -13,6 +13,7 @@ from twinlens.comparison.limit import failures, limit_of
 from twinlens.comparison.metric_name import one_metric
 from twinlens.comparison.verdict import of_metric
 from twinlens.errors import GateFailed
+from twinlens.record.codec import encode
 from twinlens.reporting.comparison_markdown import comparison_markdown
 from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
 from twinlens.reporting.screen.ledger import ledger_screen
@@ -87,7 +88,7 @@ def _compare(paths: list[Path], form: Form) -> None:
         comparisons = tuple(of_metric(each, metric) for each in comparisons)
     alone = [side.name for side in found.alone]
     if form.json:
-        print_json(comparison_json(comparisons, found.alone, ranks) | {"failures": [each.to_json() for each in broken]})
+        print_json(comparison_json(comparisons, found.alone, ranks) | {"failures": encode(broken)})
     elif form.markdown:
         sys.stdout.write(comparison_markdown(comparisons, broken))
     else:

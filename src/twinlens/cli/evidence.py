@@ -9,6 +9,7 @@ from twinlens.api.evidence import evidence, verify
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput, GateFailed
 from twinlens.pack.sums import UNREADABLE, sha256_of_pieces
+from twinlens.record.codec import encode
 from twinlens.reporting.display import clean
 from twinlens.reporting.screen.answers import answers_screen
 from twinlens.reporting.screen.evidence import checked_screen
@@ -51,7 +52,7 @@ def run_verify(file: Path, signers: Path | None, json: bool) -> None:
     with sentences():
         found = verify(file, signers)
         if json:
-            print_json(with_words({"schema": 1, "twinlens": __version__} | found.to_json()))
+            print_json(with_words({"schema": 1, "twinlens": __version__} | encode(found)))
         else:
             out().print(checked_screen(found))
         if not found.is_good:

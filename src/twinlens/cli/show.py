@@ -12,6 +12,7 @@ from twinlens.api.runs import as_json, material_of, peers, read, write_rows
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
+from twinlens.record.codec import encode
 from twinlens.record.run import Run
 from twinlens.record.runs import Runs
 from twinlens.reporting.markdown import markdown
@@ -80,7 +81,7 @@ def _print_as(runs: Runs, tool: str, json: bool) -> None:
         out().print(peer_table(runs, tool))
         return
     figures = [
-        {"run": shown.id, "tool": tool, "figures": {name: e.to_json() for name, e in peers(shown, tool).items()}}
+        {"run": shown.id, "tool": tool, "figures": {name: encode(e) for name, e in peers(shown, tool).items()}}
         for shown in runs
     ]
     print_json(figures[0] if len(figures) == 1 else figures)

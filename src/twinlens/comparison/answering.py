@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from twinlens.comparison.question import DEVICE, LENS, Question, role_of
 from twinlens.comparison.side import Side
+from twinlens.record.codec import by_fields
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.field import Role
 
@@ -28,7 +29,7 @@ class Unlike:
     has: Any
     role: Role
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {"field": self.path, "wanted": self.wanted, "has": self.has, "role": self.role}
 
 
@@ -41,8 +42,8 @@ class Limited:
     measured: Estimate
     ruling: Ruling
 
-    def to_json(self) -> dict[str, Any]:
-        return {"metric": self.metric, "limit": self.limit, "ruling": self.ruling, "measured": self.measured.to_json()}
+    def __json__(self) -> dict[str, Any]:
+        return by_fields(self, "metric", "limit", "ruling")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,12 @@ class Candidate:
     limits: tuple[Limited, ...]
     standing: Standing
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         group = self.side.group
         return {
             "name": self.side.name, "standing": self.standing, "ranked": group.ranked, "label": group.label,
-            "runs": [run.id for run in self.side.runs], "unlike": [each.to_json() for each in self.unlike],
-            "limits": [each.to_json() for each in self.limits],
+            "runs": [run.id for run in self.side.runs], "unlike": self.unlike,
+            "limits": self.limits,
         }  # fmt: skip
 
 
@@ -79,8 +80,8 @@ class Missing:
             ["twinlens", "measure", self.start, *(word for each in self.settings for word in ("--set", each))]
         )
 
-    def to_json(self) -> dict[str, Any]:
-        return {"command": self.command, "settings": list(self.settings), "device": self.device}
+    def __json__(self) -> dict[str, Any]:
+        return {"command": self.command, "settings": self.settings, "device": self.device}
 
 
 def candidates(question: Question, sides: Sequence[Side]) -> tuple[Candidate, ...]:

@@ -29,7 +29,7 @@ class Thing:
     fields: tuple[Difference, ...]
     brings: tuple[Difference, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping; the fields by name, as they stand among the differences."""
         fields, brings = ([one.field for one in some] for some in (self.fields, self.brings))
         return {"aspect": self.aspect, "fields": fields, "brings": brings}

@@ -9,6 +9,7 @@ from typing import Any
 
 from twinlens.comparison.aspect import RULES, Aspect, rule_of_path
 from twinlens.comparison.side import Side
+from twinlens.record.codec import by_fields
 from twinlens.record.executor.field import FIELDS, Role
 from twinlens.spec.unsaid import UNSAID_PATHS
 
@@ -37,10 +38,8 @@ class Difference:
         """Whether both sides say it; a value beside an unknown one may be a difference or none."""
         return self.is_asked or bool(self.a and self.b)
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        plain = {name: getattr(self, name) for name in ("field", "label", "aspect", "role", "is_asked")}
-        return plain | {"a": list(self.a), "b": list(self.b), "is_known": self.is_known}
+    def __json__(self) -> dict[str, Any]:
+        return by_fields(self, "field", "label", "aspect", "role", "is_asked") | {"is_known": self.is_known}
 
 
 def differences(a: Side, b: Side, *, is_weak: bool = False) -> tuple[Difference, ...]:

@@ -56,15 +56,12 @@ class Effect:
             return None
         return (self.b.value < self.a.value) == (better == "more")
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        plain = {"metric": self.metric, "way": self.way, "apart": self.apart, "worse": self.is_worse}
-        estimates = {name: getattr(self, name).to_json() for name in ("a", "b", "ratio", "difference")}
-        return (
-            plain
-            | estimates
-            | {"smallest_visible_change": self.smallest, "noise_floor": self.floor, "chance": self.chance}
-        )
+    def __json__(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric, "way": self.way, "apart": self.apart, "worse": self.is_worse,
+            "a": self.a, "b": self.b, "ratio": self.ratio, "difference": self.difference,
+            "smallest_visible_change": self.smallest, "noise_floor": self.floor, "chance": self.chance,
+        }  # fmt: skip
 
 
 def effects(a: Side, b: Side, rates: Mapping[str, Rates], *, level: float = 0.95) -> tuple[Effect, ...]:

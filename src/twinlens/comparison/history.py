@@ -10,6 +10,7 @@ import numpy as np
 
 from twinlens.comparison.difference import Difference, differences, of_role
 from twinlens.comparison.side import Side
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.stats.history.level import difference_of_levels, ratio_of_levels
@@ -35,9 +36,9 @@ class Edit:
     at: int
     difference: Difference
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping."""
-        return {"at": self.at} | self.difference.to_json()
+        return {"at": self.at, **encode(self.difference)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class History:
     quiet: tuple[Edit, ...]
     left_out: tuple[tuple[str, Finding], ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping."""
         side = self.entries[-1].side
         return {
@@ -80,20 +81,24 @@ class History:
                 for each in self.entries
             ],
             "changes": [self._change(each) for each in self.changes],
-            "changed_without_effect": [each.to_json() for each in self.quiet],
-            "left_out": [{"name": name} | why.to_json() for name, why in self.left_out],
+            "changed_without_effect": self.quiet,
+            "left_out": [{"name": name} | encode(why) for name, why in self.left_out],
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return encode(self)
 
     def _change(self, change: Change) -> dict[str, Any]:
         shift, times = change.shift, [each.at_utc for each in self.entries]
         places = {"at": shift.at, "earliest": shift.earliest, "latest": shift.latest}
-        estimates = {name: getattr(change, name).to_json() for name in ("before", "after", "ratio", "difference")}
+        estimates = {name: encode(getattr(change, name)) for name in ("before", "after", "ratio", "difference")}
         return (
             places
             | {f"{name}_utc": times[place] for name, place in places.items()}
             | {"chance": shift.chance, "worse": change.is_worse}
             | estimates
-            | {"edits": [each.to_json() for each in change.edits]}
+            | {"edits": [encode(each) for each in change.edits]}
         )
 
 

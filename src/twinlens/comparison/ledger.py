@@ -10,6 +10,7 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison, compare, without_ratio
 from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -75,18 +76,18 @@ class Step:
         """Whether a run of it failed its fidelity gate: what it gained is of another product."""
         return any(run.gate is not None and not run.gate.go for run in self.side.group.runs)
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        against = {"before": self.before, "baseline": self.baseline}
+    def __json__(self) -> dict[str, Any]:
         return {
             "name": self.side.name,
             "runs": [run.id for run in self.side.runs],
             "ranked": self.side.group.ranked,
             "fails_fidelity": self.fails_fidelity,
             "load": self.load,
-            "figures": {name: estimate.to_json() for name, estimate in self.figures.items()},
-            "repays_per_month": self.repays.to_json(),
-        } | {name: each.to_json() if each else None for name, each in against.items()}
+            "figures": self.figures,
+            "repays_per_month": self.repays,
+            "before": self.before,
+            "baseline": self.baseline,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +109,22 @@ class Ledger:
         """The last step that did not fail its fidelity gate: what all steps together come to."""
         return next((step for step in reversed(self.steps) if not step.fails_fidelity), self.steps[0])
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping."""
         return {
             "schema": 1,
             "lens": self.steps[0].side.lens,
             "workload": self.workload,
-            "metrics": dict(self.metrics),
+            "metrics": self.metrics,
             "latencies_compared": self.at_one_load,
             "price_per_hour": self.prices.per_hour,
             "per_month": self.prices.per_month,
-            "steps": [step.to_json() for step in self.steps],
+            "steps": self.steps,
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return encode(self)
 
 
 def ledger(sides: Sequence[Side], rates: Mapping[str, Rates] | None = None, prices: Prices | None = None) -> Ledger:

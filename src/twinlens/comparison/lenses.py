@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 from twinlens.comparison.verdict import Comparison
 
@@ -18,12 +17,6 @@ class LensRow:
     change: str
     training: Comparison | None
     inference: Comparison | None
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        lenses = {"training": self.training, "inference": self.inference}
-        shown = {name: each.to_json() if each else None for name, each in lenses.items()}
-        return {"model": self.model, "change": self.change} | shown
 
 
 def lens_rows(comparisons: Sequence[Comparison]) -> tuple[LensRow, ...]:

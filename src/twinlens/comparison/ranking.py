@@ -11,6 +11,7 @@ from twinlens.comparison.effect import Effect, headline
 from twinlens.comparison.match import point_key
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
+from twinlens.record.codec import encode
 from twinlens.stats.paired.by_turns import Rates
 
 FEWEST, MOST = 3, 12
@@ -25,7 +26,7 @@ class Rank:
     best: int | None
     worst: int | None
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping."""
         return {"name": self.side.name, "folder": self.side.folder, "best": self.best, "worst": self.worst}
 
@@ -37,11 +38,15 @@ class Ranking:
     metric: str
     ranks: tuple[Rank, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping."""
         side = self.ranks[0].side
         plain = {"lens": side.lens, "model": side.group.model, "point": side.group.point, "metric": self.metric}
-        return plain | {"ranks": [rank.to_json() for rank in self.ranks]}
+        return plain | {"ranks": self.ranks}
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return encode(self)
 
 
 def rankings(folders: Sequence[Sequence[Side]], rates: Mapping[str, Rates] | None = None) -> tuple[Ranking, ...]:

@@ -33,11 +33,6 @@ class Share:
     share: Estimate
     rest: Estimate
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        estimates = {name: getattr(self, name).to_json() for name in ("engine", "served", "share", "rest")}
-        return {"metric": self.metric} | estimates
-
 
 @dataclass(frozen=True, slots=True)
 class RuntimeShares:
@@ -48,12 +43,12 @@ class RuntimeShares:
     shares: tuple[Share, ...]
     findings: tuple[Finding, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping."""
         return {
             "engine": self.engine.name, "served": self.served.name, "model": self.served.group.model,
-            "point": self.served.group.point, "shares": [each.to_json() for each in self.shares],
-            "findings": [each.to_json() for each in self.findings],
+            "point": self.served.group.point, "shares": self.shares,
+            "findings": self.findings,
         }  # fmt: skip
 
 

@@ -27,10 +27,6 @@ class SwitchRow:
         """The effect in each of `SHOWN` that both sides have."""
         return {each.metric: each for each in self.comparison.effects if each.metric in SHOWN}
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        return {"change": dict(self.change), "comparison": self.comparison.to_json()}
-
 
 def switch_rows(chosen: Sequence[Side], rates: Mapping[str, Rates]) -> tuple[SwitchRow, ...]:
     """A row for each point that has a default of the same model, machine and load; none where no points differ in a

@@ -16,6 +16,7 @@ from twinlens.comparison.metric_name import is_same
 from twinlens.comparison.scaling import scaling_efficiency, scaling_kind
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput, nearest
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
 from twinlens.spec.workload.collective import CollectiveWorkload
@@ -45,15 +46,16 @@ class Comparison:
     things: tuple[Thing, ...]
     effects: tuple[Effect, ...]
 
+    def __json__(self) -> dict[str, Any]:
+        return {
+            "verdict": self.verdict, "lens": self.a.lens if self.a.lens == self.b.lens else None,
+            "a": _side_json(self.a), "b": _side_json(self.b), "findings": self.findings,
+            "differences": self.differences, "things": self.things, "effects": self.effects,
+        }  # fmt: skip
+
     def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        plain = {"verdict": self.verdict, "lens": self.a.lens if self.a.lens == self.b.lens else None}
-        parts = ("findings", "differences", "things", "effects")
-        return (
-            plain
-            | {"a": _side_json(self.a), "b": _side_json(self.b)}
-            | {name: [each.to_json() for each in getattr(self, name)] for name in parts}
-        )
+        """As plain data."""
+        return encode(self)
 
 
 def compare(

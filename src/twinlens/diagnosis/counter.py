@@ -34,11 +34,11 @@ class Counter:
     beside: Mapping[str, Estimate] = field(default_factory=dict)
     source: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping; `value.method` is the source."""
-        plain = {"id": self.id, "about": self.about, "confidence": self.confidence, "value": self.value.to_json()}
+        plain = {"id": self.id, "about": self.about, "confidence": self.confidence, "value": self.value}
         plain |= {"source": self.source} if self.source else {}
-        return plain | {"beside": {name: each.to_json() for name, each in self.beside.items()}}
+        return plain | {"beside": self.beside}
 
 
 def counters_of(seen: Evidence, phase: str) -> tuple[Counter, ...]:

@@ -33,6 +33,7 @@ from twinlens.diagnosis.rule.rule import Rule
 from twinlens.diagnosis.scale_out import scale_out
 from twinlens.diagnosis.verdict import ABOUT_KERNELS, phase_verdict, verdict_of
 from twinlens.errors import BadInput
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
@@ -72,23 +73,12 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     scaling: Finding
     quantising: tuple[Finding, ...]
+    tried: tuple[Finding, ...]
     region: tuple[Finding, ...]
-    tried: tuple[Finding, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        return {
-            "run": self.run,
-            "verdict": self.verdict.to_json(),
-            "phases": [each.to_json() for each in self.phases],
-            "partition": self.partition.to_json(),
-            "counters": [each.to_json() for each in self.counters],
-            "findings": [each.to_json() for each in self.findings],
-            "scaling": self.scaling.to_json(),
-            "quantising": [each.to_json() for each in self.quantising],
-            "tried": [each.to_json() for each in self.tried],
-            "region": [each.to_json() for each in self.region],
-        }
+        """As plain data."""
+        return encode(self)
 
 
 def diagnose_run(
@@ -145,7 +135,7 @@ def diagnose_evidence(name: str, seen: Evidence, siblings: Siblings | None = Non
     counters = with_instruments(counters_of(seen, busiest.name), seen.instruments)
     findings = tuple(finding for rule in RULES for finding in rule.find(seen))
     formats, ends = quantise(seen, siblings), region(seen)
-    return Diagnosis(name, verdict, phases, seen.partition, counters, findings, scale_out(seen), formats, ends)
+    return Diagnosis(name, verdict, phases, seen.partition, counters, findings, scale_out(seen), formats, (), ends)
 
 
 def by_class(found: Diagnosis) -> Diagnosis:

@@ -32,7 +32,7 @@ class Partition:
         """The share of a part, 0 to 1; 0 of a part that does not exist here."""
         return self.parts.get(part, 0.0) / self.seconds if self.seconds else 0.0
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping, with the share of each part."""
         parts = [{"part": name, "seconds": s, "share": self.share(name)} for name, s in self.parts.items()]
         plain = {"unit": self.unit, "seconds": self.seconds, "count": self.count, "parts": parts}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinlens.errors import BadInput
+from twinlens.record.codec import decode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import absurd
 from twinlens.record.run import Run
@@ -69,7 +70,7 @@ def _link(run: Run, collectives: Any) -> Estimate | None:
         fits = [fit for fit in collectives["fits"] if fit["kind"] == "all-reduce" and fit["refused"] is None]
         if collectives["ranks"] != ranks or not fits:
             return None
-        link = Estimate.from_json(fits[0]["segments"][-1]["bus_bytes_per_s"])
+        link = decode(Estimate, fits[0]["segments"][-1]["bus_bytes_per_s"])
     except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         return None  # a probe without collectives, or one of somebody else's making
     return None if absurd(LINK, link) else link
@@ -77,7 +78,7 @@ def _link(run: Run, collectives: Any) -> Estimate | None:
 
 def _row(row: Mapping[str, Any]) -> tuple[str, str, int, Estimate]:
     estimate = {key: value for key, value in row.items() if key not in ("kind", "format", "layout", "threads")}
-    return str(row["kind"]), str(row["format"]), int(row["threads"]), Estimate.from_json(estimate)
+    return str(row["kind"]), str(row["format"]), int(row["threads"]), decode(Estimate, estimate)
 
 
 def _same_machine(run: Run, facts: Mapping[str, Any], where: str) -> str:

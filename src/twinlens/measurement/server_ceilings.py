@@ -16,6 +16,7 @@ from twinlens.executors.registry import executor, executor_names, lenses_of
 from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.measurement.server.shared import uses_cuda
+from twinlens.record.codec import decode, encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.running import Running
@@ -83,7 +84,7 @@ def _deciding(device: str, format: str, threads: int | None) -> Mapping[str, Est
 
 def _beside(estimate: Estimate) -> Estimate:
     said = f"{estimate.method}, after the load, beside the waiting server"
-    return Estimate.from_json({**estimate.to_json(), "method": said})
+    return decode(Estimate, {**encode(estimate), "method": said})
 
 
 def _device(spec: RunSpec, facts: Facts, attached: int | None) -> str | None:

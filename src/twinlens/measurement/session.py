@@ -30,6 +30,7 @@ from twinlens.measurement.server_ceilings import server_ceilings
 from twinlens.measurement.take_rows import SayProgress, is_under_load, take_rows
 from twinlens.measurement.turns.worker_turn import TurnQueue
 from twinlens.record.arrow import RowWriter
+from twinlens.record.codec import encode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.running import Running
 from twinlens.record.store import end_run, open_rows, update_run
@@ -118,7 +119,7 @@ def _measure_with(
         opened_facts = opened.open(spec, lambda phrase: say(phrase, 0.0, 0))
         pids = opened.first_pids if isinstance(opened, HasProcesses) else ()
         facts = completed(marked(opened_facts, spec, opened), spec, running, pids)
-        update_run(folder, facts=as_tilde(facts.to_json()))
+        update_run(folder, facts=as_tilde(encode(facts)))
         rows = open_rows(folder, spec)
         if isinstance(opened, KeepsCheckpoints) and opened.examined_s is not None:
             update_run(folder, startup_s=time.monotonic() - begun_s - opened.examined_s)
@@ -129,23 +130,23 @@ def _measure_with(
             if spec.workload.checkpoint is not None:
                 say("reading the state back", 1.0, rows.count)
             if (saved := opened.checkpoints()) is not None:
-                update_run(folder, checkpoints=saved.to_json())
+                update_run(folder, checkpoints=encode(saved))
         # Points that take turns are still at work: a ceiling beside them would be theirs, and they would be slowed.
         if turns is None and isinstance(opened, RemeasuresCeilings) and facts.ceilings:
             say("measuring ceilings again", 1.0, rows.count)
-            after = {name: estimate.to_json() for name, estimate in opened.ceilings_again().items()}
+            after = {name: encode(estimate) for name, estimate in opened.ceilings_again().items()}
             update_run(folder, ceilings_after=after)
         if turns is None and is_under_load(spec) and (beside := server_ceilings(spec, facts, running)):
-            update_run(folder, ceilings_after={name: estimate.to_json() for name, estimate in beside.items()})
+            update_run(folder, ceilings_after={name: encode(estimate) for name, estimate in beside.items()})
         if settled := seen_afterwards(folder, facts):
-            update_run(folder, facts=as_tilde(replace(facts, executor=facts.executor.merged(settled)).to_json()))
+            update_run(folder, facts=as_tilde(encode(replace(facts, executor=facts.executor.merged(settled)))))
         if isinstance(spec.workload, TrainingWorkload) and spec.workload.save:
             say("saving the weights", 1.0, rows.count)
             assert isinstance(opened, SavesWeights), "its capabilities say that it saves weights"
             opened.save(folder / "weights")
     finally:
         if facts is not None and isinstance(opened, RunsCommand) and (found := opened.findings()) is not None:
-            update_run(folder, facts=as_tilde(replace(facts, findings=found).to_json()))
+            update_run(folder, facts=as_tilde(encode(replace(facts, findings=found))))
         if rows is not None:
             rows.close()
         opened.close()

@@ -20,6 +20,7 @@ from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.take_rows import SayProgress
 from twinlens.measurement.turns.conductor import measure_paired
 from twinlens.measurement.worker_process import gone_on, raise_for, say_interrupted, started, stop
+from twinlens.record.codec import encode
 from twinlens.record.run import Run
 from twinlens.record.running import Running
 from twinlens.record.runs import Runs
@@ -172,7 +173,7 @@ def measure_one(folder: Path, spec: RunSpec, say: SayProgress, server: Running |
     """
     run = create_run(folder, spec, attempt)
     if server is not None:
-        update_run(run, server=server.to_json())
+        update_run(run, server=encode(server))
     if not spec.protocol.isolate:
         run_here(run, spec, say, server)
         return run

@@ -45,8 +45,8 @@ class Checked:
         findings = sorted((*self.findings, *more), key=lambda each: _ORDER.index(each.severity))
         return Checked(tuple(findings), self.about)
 
-    def to_json(self) -> dict[str, Any]:
-        return {"good": self.is_good, "findings": [each.to_json() for each in self.findings], "about": dict(self.about)}
+    def __json__(self) -> dict[str, Any]:
+        return {"good": self.is_good, "findings": self.findings, "about": self.about}
 
 
 def check_pack(path: Path, signers: Path | None = None) -> Checked:

@@ -12,6 +12,7 @@ from twinlens.pack.archive import safe_part
 from twinlens.pack.private import Cover
 from twinlens.pack.run_folder import OF_RUN, OF_STUDY, Taken, folder_hash, take
 from twinlens.pack.sums import UNREADABLE
+from twinlens.record.codec import encode
 from twinlens.record.run import Run
 
 Role = Literal["buyer", "vendor", "third party"]
@@ -37,9 +38,6 @@ class Author:
         if self.role is not None and self.role not in ROLES:
             raise BadInput(f"a role is one of {', '.join(ROLES)}, not {self.role[:40]!r}", code=UNREADABLE)
 
-    def to_json(self) -> dict[str, str | None]:
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Copies:
@@ -56,7 +54,7 @@ class Copies:
     def of(self, folder: Path) -> dict[str, Any]:
         """A folder as evidence.json tells it: its place, one checksum for all of it, and every file that lies there."""
         place, files = self.taken[folder]
-        return {"folder": place, "sha256": folder_hash(files), "files": [each.to_json() for each in files]}
+        return {"folder": place, "sha256": folder_hash(files), "files": [encode(each) for each in files]}
 
 
 def copies_of(runs: Iterable[Run], cover: Cover) -> Copies:

@@ -36,7 +36,7 @@ class Taken:
     is_packed: bool
     covered: int = 0
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {"file": self.name, "bytes": self.bytes, "sha256": self.sha256, "packed": self.is_packed} | (
             {"covered": self.covered} if self.covered else {}
         )

@@ -57,12 +57,12 @@ class SavePlan:
         holds = abs(ratio) <= FIRST_ORDER and share <= _LONGEST
         return (Finding("young-holds" if holds else "young-does-not-hold", "notes", "", numbers),)
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
         return {
             "devices": self.devices,
-            "figures": [each.why() for each in self.figures()],
-            "findings": [each.to_json() for each in self.notes()],
+            "figures": self.figures(),
+            "findings": self.notes(),
         }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
+from twinlens.record.codec import by_fields
 from twinlens.record.estimate import Origin
 from twinlens.record.finding import Finding
 
@@ -24,9 +25,6 @@ class Input:
     value: Amount | str
     unit: str
     source: str = "asked"
-
-    def why(self) -> dict[str, Any]:
-        return {"name": self.name, "value": _plain(self.value), "unit": self.unit, "source": self.source}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +73,8 @@ class Figure:
             raise ValueError(f"{self.name} is absent, and has no number")
         return float(found)
 
-    def why(self) -> dict[str, Any]:
-        """All of it as plain data; `reporting/wording` makes sentences of the findings."""
-        return {
-            "name": self.name,
-            "value": _plain(self.value),
-            "unit": self.unit,
-            "low": _plain(self.low),
-            "high": _plain(self.high),
-            "level": self.level,
-            "origin": self.origin,
-            "formula": self.formula,
-            "inputs": [each.why() for each in self.inputs],
-            "source": self.source,
-            "assumptions": [each.to_json() for each in self.assumptions],
-            "inverse": [each.to_json() for each in self.inverse],
-            "reason": None if self.reason is None else self.reason.to_json(),
-        }
+    def __json__(self) -> dict[str, Any]:
+        return by_fields(self, "name", "value", "unit", "low", "high", "level", "origin")
 
     def all_assumptions(self) -> tuple[Finding, ...]:
         """Its own assumptions and those of the figures that it was computed from, each once."""
@@ -145,8 +128,3 @@ def _number(each: Input | Figure) -> Any:
     if each.value is None or isinstance(each.value, str):
         raise ValueError(f"{each.name} is no number")
     return each.value
-
-
-def _plain(value: Amount | str | None) -> Any:
-    """Decimals as text, so that no cent is lost."""
-    return str(value) if isinstance(value, Decimal) else value

@@ -35,7 +35,7 @@ class Result:
     found: Diagnosis | None = None
     reason: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """A plain mapping."""
         return {
             "case": self.case.expected,
@@ -43,7 +43,7 @@ class Result:
             "found": self.found.verdict.code if self.found else None,
             "outcome": self.outcome,
             "reason": self.reason,
-            "diagnosis": self.found.to_json() if self.found else None,
+            "diagnosis": self.found,
         }
 
 

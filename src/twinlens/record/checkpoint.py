@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
-
-from twinlens.record.trust.typed_value import typed
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +82,3 @@ class Checkpoints:
     saves: tuple[Save, ...] = ()
     restore: Restore | None = None
     recovery: Recovery | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As a plain mapping."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises ValueError for anything else."""
-        return typed(cls, data)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
 
+from twinlens.record.codec import UNWRITTEN, by_fields, reads
 from twinlens.record.finding import Finding
-from twinlens.record.trust.typed_value import typed
 
 _PER_OCTAVE = 8
 _BUCKETS = 64 * _PER_OCTAVE
@@ -81,7 +81,12 @@ class ClientRecord:
     retries: int
     clock_steps: int
     gather_ns: int = 0
-    lags: LagCount = field(default_factory=LagCount)
+    lags: LagCount = field(default_factory=LagCount, metadata=UNWRITTEN)
+
+    def __json__(self) -> Mapping[str, Any]:
+        """Counts, and the lag's quantiles in ns."""
+        lags = {f"lag_p{share * 100:g}_ns": self.lags.quantile_ns(share) for share in (0.5, 0.99, 0.999)}
+        return by_fields(self) | lags | {"lag_max_ns": self.lags.max_ns}
 
     @classmethod
     def merged(cls, parts: Sequence[ClientRecord]) -> Self:
@@ -96,12 +101,6 @@ class ClientRecord:
             gather_ns=max((part.gather_ns for part in parts), default=0),
             lags=LagCount.merged(part.lags for part in parts),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Counts, and the lag's quantiles in ns."""
-        plain = {name: getattr(self, name) for name in self.__slots__ if name != "lags"}
-        lags = {f"lag_p{share * 100:g}_ns": self.lags.quantile_ns(share) for share in (0.5, 0.99, 0.999)}
-        return plain | lags | {"lag_max_ns": self.lags.max_ns}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +123,15 @@ class ClientSection:
     clients: tuple[Mapping[str, Any], ...] = ()
     clients_why: str | None = None
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """As `client` in run.json; of older versions too, which wrote losses as sentences. Raises ValueError."""
-        return typed(cls, {**data, "lost": tuple(map(Finding.from_json, data.get("lost", ())))})
+
+def _possible(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    ceiling = data.get("ceiling_tokens_per_s")
+    if isinstance(ceiling, int | float) and not 0 < ceiling < math.inf:
+        raise ValueError(f"the client's ceiling is {ceiling:g} tokens/s; it must be above 0")
+    return data
 
 
+@reads(_possible)
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """The client's certificate: what it did against a server that costs nothing, on this machine, before the run.
@@ -142,15 +144,3 @@ class Calibration:
     added_latency_s: float
     lag_s_p99: float
     clients: int = 1
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises ValueError for anything else."""
-        found = typed(cls, data)
-        if not 0 < found.ceiling_tokens_per_s < math.inf:
-            raise ValueError(f"the client's ceiling is {found.ceiling_tokens_per_s:g} tokens/s; it must be above 0")
-        return found

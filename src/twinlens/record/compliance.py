@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Literal
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
@@ -49,15 +48,3 @@ class ComplianceTest:
     ruling: Ruling
     reason: Finding
     evidence: dict[str, Estimate] = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        plain = {name: getattr(self, name) for name in ("id", "after", "ruling")}
-        evidence = {name: estimate.to_json() for name, estimate in self.evidence.items()}
-        return plain | {"reason": self.reason.to_json(), "evidence": evidence}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`, of older versions too, which wrote the reason as a sentence."""
-        evidence = {name: Estimate.from_json(value) for name, value in data["evidence"].items()}
-        return cls(data["id"], data["after"], data["ruling"], Finding.from_json(data["reason"]), evidence)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
+from twinlens.record.codec import OPTIONAL, UNWRITTEN, reads
 from twinlens.record.spread import Spread
-from twinlens.record.trust.typed_value import typed
 from twinlens.units import show
 
 Origin = Literal["measured", "derived", "modelled", "quoted"]
 
 
+def _known(data: Any) -> Any:
+    if isinstance(data, Mapping) and (unknown := data.keys() - set(Estimate.__slots__)):
+        raise ValueError(f"an estimate has no {min(unknown)!r}")
+    return data
+
+
+@reads(_known)
 @dataclass(frozen=True, slots=True, repr=False)
 class Estimate:
     """A value with its interval, sample count, unit, method and origin.
@@ -29,16 +37,16 @@ class Estimate:
     unit: str
     method: str
     origin: Origin
-    low: float | None = None
-    high: float | None = None
-    level: float | None = None
-    n: int | None = None
-    reason: str | None = None
-    no_interval: str | None = None
-    seen: str | None = None
-    runs: int | None = None
-    hidden: float | None = None
-    spread: Spread | None = field(default=None, compare=False)
+    low: float | None = field(default=None, metadata=OPTIONAL)
+    high: float | None = field(default=None, metadata=OPTIONAL)
+    level: float | None = field(default=None, metadata=OPTIONAL)
+    n: int | None = field(default=None, metadata=OPTIONAL)
+    reason: str | None = field(default=None, metadata=OPTIONAL)
+    no_interval: str | None = field(default=None, metadata=OPTIONAL)
+    seen: str | None = field(default=None, metadata=OPTIONAL)
+    runs: int | None = field(default=None, metadata=OPTIONAL)
+    hidden: float | None = field(default=None, metadata=OPTIONAL)
+    spread: Spread | None = field(default=None, compare=False, metadata=UNWRITTEN)
 
     def __post_init__(self) -> None:
         for number in (self.value, self.low, self.high):
@@ -64,15 +72,3 @@ class Estimate:
     def lacks(self) -> str:
         """Why there is no value, or no interval, with how much was seen; "" where nothing is said to be lacking."""
         return ", ".join(filter(None, (self.reason or self.no_interval, self.seen)))
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping; keys that are None are left out, and so is the spread."""
-        plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "spread"}
-        return {key: value for key, value in plain.items() if value is not None or key == "value"}
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises TypeError on unknown keys, ValueError for a value of the wrong kind."""
-        if unknown := data.keys() - set(cls.__slots__):
-            raise TypeError(f"an estimate has no {min(unknown)!r}")
-        return typed(cls, data)

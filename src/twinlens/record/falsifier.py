@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twinlens.errors import BadInput
+from twinlens.record.codec import decode, encode
 from twinlens.record.finding import Finding
 from twinlens.record.store import write_json
 from twinlens.system.document import read_json
@@ -21,12 +22,11 @@ def tried(folder: Path) -> tuple[Finding, ...]:
         return ()
     try:
         data = read_json(path)
-        return tuple(Finding.from_json(each) for each in data["tried"])
+        return tuple(decode(Finding, each) for each in data["tried"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(f"{path} cannot be read ({error}); remove it, or try again", code="TL205") from None
 
 
 def keep(folder: Path, finding: Finding) -> None:
     """Write one more of them. Raises BadInput (TL205), and OSError where nothing can be written."""
-    findings = [each.to_json() for each in (*tried(folder), finding)]
-    write_json(folder / _NAME, {"schema": 1, "twinlens": __version__, "tried": findings})
+    write_json(folder / _NAME, {"schema": 1, "twinlens": __version__, "tried": encode((*tried(folder), finding))})

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, get_args
 
+from twinlens.record.codec import OPTIONAL, decode, reads
 from twinlens.record.estimate import Estimate
 
 Severity = Literal["disqualifies", "warns", "notes"]
@@ -15,6 +16,12 @@ IN_WORDS = "in-words"
 """The code of what an older version, or an executor of somebody else, wrote as a sentence."""
 
 
+def _from_words(data: Any) -> Any:
+    """A text, which older versions wrote in the place of a finding, is `in_words`."""
+    return {"code": IN_WORDS, "severity": "notes", "numbers": {"text": data}} if isinstance(data, str) else data
+
+
+@reads(_from_words)
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One conclusion. `code`: words joined by hyphens, which `twinlens explain` knows.
@@ -30,54 +37,19 @@ class Finding:
     severity: Severity
     subject: str = ""
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    evidence: Mapping[str, Estimate] = field(default_factory=dict)
-    where: tuple[float, float] | None = None
-    because: tuple[Finding, ...] = ()
+    evidence: Mapping[str, Estimate] = field(default_factory=dict, metadata=OPTIONAL)
+    where: tuple[float, float] | None = field(default=None, metadata=OPTIONAL)
+    because: tuple[Finding, ...] = field(default=(), metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         if self.severity not in get_args(Severity):
             raise ValueError(f"a finding disqualifies, warns or notes, not {self.severity!r}")
         object.__setattr__(self, "numbers", _plain(self.numbers))  # ours, and such that it survives JSON unchanged
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping; `evidence`, `where` and `because` only where there is some."""
-        plain: dict[str, Any] = {
-            "code": self.code,
-            "severity": self.severity,
-            "subject": self.subject,
-            "numbers": dict(self.numbers),
-        }
-        if self.evidence:
-            plain["evidence"] = {name: estimate.to_json() for name, estimate in self.evidence.items()}
-        if self.where is not None:
-            plain["where"] = list(self.where)
-        if self.because:
-            plain["because"] = [reason.to_json() for reason in self.because]
-        return plain
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any] | str) -> Self:
-        """The inverse of `to_json`; a text, which older versions wrote in its place, is `in_words`.
-
-        Raises KeyError, TypeError and ValueError for anything else.
-        """
-        if isinstance(data, str):
-            return cls(IN_WORDS, "notes", "", {"text": data})
-        where = data.get("where")
-        return cls(
-            data["code"],
-            data["severity"],
-            data.get("subject", ""),
-            data.get("numbers", {}),
-            {name: Estimate.from_json(estimate) for name, estimate in data.get("evidence", {}).items()},
-            None if where is None else (float(where[0]), float(where[1])),
-            tuple(cls.from_json(reason) for reason in data.get("because", ())),
-        )
-
 
 def in_words(text: str) -> Finding:
     """A sentence by somebody else, which is shown as it stands."""
-    return Finding.from_json(text)
+    return decode(Finding, text)
 
 
 def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:

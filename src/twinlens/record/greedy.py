@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +22,3 @@ class GreedyAnswers:
 
     prompts: str
     answers: tuple[GreedyAnswer | None, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        plain = [{"text": each.text, "tokens": each.tokens} if each else None for each in self.answers]
-        return {"prompts": self.prompts, "answers": plain}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(data["prompts"], tuple(GreedyAnswer(**each) if each else None for each in data["answers"]))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
+from twinlens.record.codec import decode, encode
 from twinlens.record.store import now_utc, write_json
 from twinlens.record.trust.checksum import damaged
-from twinlens.record.trust.typed_value import typed
 from twinlens.system.document import read_json
 from twinlens.version import __version__
 
@@ -49,7 +49,7 @@ class Watched:
 def keep_profile(folder: Path, profile: Profile, workload: str) -> Watched:
     """Write it into a run folder, over an earlier one. Raises OSError where nothing can be written."""
     watched = Watched("profiler", workload, now_utc(), profile)
-    said = asdict(watched)
+    said = encode(watched)
     write_json(folder / _NAME, {"schema": 1, "twinlens": __version__, "crc32": _crc32(said), "watched": said})
     return watched
 
@@ -63,8 +63,7 @@ def kept_profile(folder: Path) -> Watched | None:
     try:
         data = read_json(path)
         said, crc32 = data["watched"], data["crc32"]
-        profile = typed(Profile, said["profile"])
-        watched = typed(Watched, {**said, "profile": profile})
+        watched = decode(Watched, said)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(
             f"{path} cannot be read ({str(error)[:120]}); remove it, or watch the run again", code="TL205"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
+from twinlens.record.codec import by_fields, reads
 from twinlens.record.executor.facts import Facts
-from twinlens.record.trust.typed_value import typed
 from twinlens.system.home_folder import as_tilde, from_tilde
 
 
+@reads(from_tilde)
 @dataclass(frozen=True, slots=True)
 class Running:
     """One launched server. Runs with the same `id` shared it.
@@ -40,15 +41,5 @@ class Running:
     startup: Mapping[str, Any] = field(default_factory=dict)
     replicas: int = 1
 
-    def to_json(self) -> dict[str, Any]:
-        plain = asdict(replace(self, facts=None))
-        facts = self.facts.to_json() if self.facts else None
-        data: dict[str, Any] = as_tilde(plain | {"command": list(self.command), "facts": facts})
-        return data
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`, of earlier versions too, which knew no `cpus`. Raises ValueError or KeyError."""
-        known = from_tilde(dict(data))
-        facts = known.pop("facts", None)
-        return typed(cls, known | {"facts": Facts.from_json(facts) if facts else None})
+    def __json__(self) -> Any:
+        return as_tilde(by_fields(self))

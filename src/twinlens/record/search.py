@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from twinlens.errors import BadInput
+from twinlens.record.codec import decode, encode
 from twinlens.record.finding import Finding
 from twinlens.record.store import write_json
 from twinlens.spec.search import Search
@@ -85,7 +86,7 @@ def search_json(record: SearchRecord) -> dict[str, Any]:
         "twinlens": __version__,
         "search": record.search.model_dump(mode="json"),
         "slo": record.slo.model_dump(mode="json"),
-        "found": [_plain(result) for result in record.results],
+        "found": encode(record.results),
     }
 
 
@@ -94,7 +95,7 @@ def read_search(folder: Path) -> SearchRecord | None:
     path = folder / "search.json"
     try:
         data = read_json(path)
-        results = tuple(_result_from_json(result) for result in data["found"])
+        results = tuple(decode(SearchResult, result) for result in data["found"])
         search, slo = (kind.model_validate_json(json.dumps(data[kind.__name__.lower()])) for kind in (Search, Slo))
     except FileNotFoundError:
         return None
@@ -104,22 +105,3 @@ def read_search(folder: Path) -> SearchRecord | None:
     assert isinstance(search, Search)
     assert isinstance(slo, Slo)
     return SearchRecord(folder, search, slo, results)
-
-
-def _result_from_json(data: dict[str, Any]) -> SearchResult:
-    if data["outcome"] not in get_args(SearchOutcome):
-        raise ValueError(f"unknown outcome {data['outcome']!r}")
-    tried = tuple(
-        Tried(**trial | {"why": Finding.from_json(trial["why"]), "shares": _pairs(trial.get("shares", {}))})
-        for trial in data["tried"]
-    )
-    return SearchResult(**data | {"tried": tried, "reason": Finding.from_json(data["reason"])})
-
-
-def _pairs(shares: dict[str, Any]) -> dict[str, tuple[float, int]]:
-    return {name: (float(share), int(count)) for name, (share, count) in shares.items()}
-
-
-def _plain(result: SearchResult) -> dict[str, Any]:
-    tried = [asdict(trial) | {"why": trial.why.to_json()} for trial in result.tried]
-    return asdict(result) | {"tried": tried, "reason": result.reason.to_json()}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.client import Calibration, ClientSection
+from twinlens.record.codec import reads
 from twinlens.record.compliance import ComplianceTest
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import ceilings_of
@@ -15,7 +16,6 @@ from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.running import Running
 from twinlens.record.sample.server import ServerReading
 from twinlens.record.slice import Pairing
-from twinlens.record.trust.typed_value import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,13 @@ class DeviceMemory:
     fullest_peak_bytes: int | None = None
 
 
+def _present(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run.json, of an older version too, says at all."""
+    known = {name: value for name, value in data.items() if value is not None}
+    return known | {"ceilings_after": ceilings_of(known.get("ceilings_after", {}))}
+
+
+@reads(_present)
 @dataclass(frozen=True, slots=True)
 class Sections:
     """Each section, absent where the run has none.
@@ -64,39 +71,3 @@ class Sections:
     ceilings_after: Mapping[str, Estimate] = field(default_factory=dict)
     startup_s: float | None = None
     checkpoints: Checkpoints | None = None
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """From a whole run.json, of older versions too. Raises ValueError, KeyError or TypeError for a broken one."""
-        known = {name: data[name] for name in _PLAIN if data.get(name) is not None}
-        kinds = {name: read(data[name]) for name, read in _KINDS.items() if data.get(name) is not None}
-        return typed(cls, known | kinds)
-
-
-def _guards(entries: Iterable[Mapping[str, Any]]) -> tuple[ComplianceTest, ...]:
-    return tuple(map(ComplianceTest.from_json, entries))
-
-
-_PLAIN = (
-    "state",
-    "place",
-    "attempt",
-    "rows",
-    "took_s",
-    "extended",
-    "refused",
-    "unusable_trace_rows",
-    "device_memory",
-    "startup_s",
-)
-_KINDS: dict[str, Callable[[Any], Any]] = {
-    "pairing": Pairing.from_json,
-    "client": ClientSection.from_json,
-    "calibration": Calibration.from_json,
-    "server": Running.from_json,
-    "server_metrics": ServerReading.from_json,
-    "guards": _guards,
-    "greedy": GreedyAnswers.from_json,
-    "ceilings_after": ceilings_of,
-    "checkpoints": Checkpoints.from_json,
-}

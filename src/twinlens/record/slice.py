@@ -6,14 +6,12 @@ Slices of one repeat are numbered over all its points in the order in which they
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from twinlens.record.column import floats
-from twinlens.record.trust.typed_value import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +30,6 @@ class Pairing:
     origin_ns: int | None = None
     waited_s: float | None = None
     waited_cpu_s: float | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """As a plain mapping."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises ValueError for anything else."""
-        return typed(cls, data)
 
 
 def slices_of(table: pa.Table) -> np.ndarray:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from twinlens.errors import BadInput
 from twinlens.record.arrow import RowWriter
+from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.process import is_gone, this_process
 from twinlens.record.run import ROWS, RUN_SCHEMA, Run, State
@@ -114,9 +115,9 @@ def read_run(folder: str | Path) -> Run:
             folder=path,
             state=_state(data),
             spec=RunSpec.model_validate_json(json.dumps(modern(data["asked"]))),
-            facts=Facts.from_json(data["facts"]) if data["facts"] else None,
+            facts=decode(Facts, data["facts"]) if data["facts"] else None,
             **_words(data),
-            sections=Sections.from_json(data),
+            sections=decode(Sections, data),
         )
     except (AttributeError, KeyError, TypeError, ValueError, ValidationError) as error:
         raise BadInput(

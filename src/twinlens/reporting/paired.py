@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from twinlens.record.codec import encode
 from twinlens.record.run import Run
 from twinlens.record.validity import Validity, weakest
 from twinlens.reporting import display
@@ -73,7 +74,7 @@ def paired_json(ratios: Sequence[Paired]) -> list[dict[str, Any]]:
             "point": pair.group.point,
             "reference": pair.reference.point,
         }
-        | pair.result.to_json()
+        | encode(pair.result)
         | {"validity": pair.validity, "fault": pair.fault}
         for pair in ratios
     ]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from twinlens.record.codec import decode, encode
 from twinlens.record.estimate import Estimate
-from twinlens.record.finding import Finding
-from twinlens.record.greedy import GreedyAnswers
 from twinlens.record.run import Run
 from twinlens.record.slice import spans_of
 from twinlens.record.spread import spreads_from_json, spreads_to_json
@@ -23,14 +22,12 @@ from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.checks import Seen, findings
 from twinlens.stats.metrics.collective import exchange_metrics, exchange_steadiness
 from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training
-from twinlens.stats.metrics.fidelity import Gate, fidelity_gate
+from twinlens.stats.metrics.fidelity import fidelity_gate
 from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
 from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
-from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.segment import Steadiness, SteadyRule
-from twinlens.stats.steady.slope import Trend
-from twinlens.stats.summary.group import Machine, Summary, Verdict
+from twinlens.stats.summary.group import Summary, Verdict
 from twinlens.stats.summary.machine import machine_of, model_of, precision_of
 from twinlens.stats.summary.over_repeats import provisional
 from twinlens.stats.summary.serving import is_served, nothing, served
@@ -108,43 +105,16 @@ def summarise(run: Run) -> Summary:
 
 def to_json(summary: Summary) -> dict[str, Any]:
     """A summary as plain data, schema first."""
-    data = {"schema": SUMMARY_SCHEMA} | asdict(replace(summary, metrics={}, findings=(), gate=None, greedy=None))
-    data["verdict"]["reason"] = summary.verdict.reason.to_json()
-    data["gate"] = summary.gate.to_json() if summary.gate else None
-    data["greedy"] = summary.greedy.to_json() if summary.greedy else None
-    data["findings"] = [finding.to_json() for finding in summary.findings]
-    data["validity"] = summary.validity
-    data["metrics"] = {name: estimate.to_json() for name, estimate in summary.metrics.items()}
-    data["spreads"] = spreads_to_json({name: each.spread for name, each in summary.metrics.items() if each.spread})
-    return data
+    spreads = spreads_to_json({name: each.spread for name, each in summary.metrics.items() if each.spread})
+    return {"schema": SUMMARY_SCHEMA} | encode(summary) | {"validity": summary.validity, "spreads": spreads}
 
 
 def from_json(data: dict[str, Any]) -> Summary:
-    """The inverse of `to_json`; one of before findings were made has none. Raises KeyError or TypeError otherwise."""
-    named = ("schema", "metrics", "verdict", "notes", "findings", "validity", "machine", "gate", "greedy", "spreads")
-    rest = {key: value for key, value in data.items() if key not in named}
-    return Summary(
-        **rest,
-        verdict=_verdict_from_json(data["verdict"]),
-        notes=tuple(data["notes"]),
-        findings=tuple(Finding.from_json(finding) for finding in data.get("findings", ())),
-        machine=Machine(**data["machine"]) if data.get("machine") else None,
-        gate=Gate.from_json(data["gate"]) if data.get("gate") else None,
-        greedy=GreedyAnswers.from_json(data["greedy"]) if data.get("greedy") else None,
-        metrics=_metrics_from_json(data),
+    """The inverse of `to_json`; one of before findings were made has none. Raises ValueError otherwise."""
+    summary, spreads = decode(Summary, data), spreads_from_json(data.get("spreads", {}))
+    return replace(
+        summary, metrics={name: replace(each, spread=spreads.get(name)) for name, each in summary.metrics.items()}
     )
-
-
-def _metrics_from_json(data: dict[str, Any]) -> dict[str, Estimate]:
-    spreads = spreads_from_json(data.get("spreads", {}))
-    metrics = {name: Estimate.from_json(estimate) for name, estimate in data["metrics"].items()}
-    return {name: replace(each, spread=spreads.get(name)) for name, each in metrics.items()}
-
-
-def _verdict_from_json(data: dict[str, Any]) -> Verdict:
-    known, reason, trend = data.get("disturbed"), Finding.from_json(data["reason"]), data.get("trend")
-    disturbed = Disturbed.from_json(known) if known else UNDISTURBED
-    return Verdict(**(data | {"reason": reason, "disturbed": disturbed, "trend": Trend(**trend) if trend else None}))
 
 
 def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from twinlens.record.codec import decode, encode
 from twinlens.record.executor.facts import Facts
 
 
@@ -15,4 +16,4 @@ def assert_says_who_it_is(facts: Facts) -> None:
     )
     for field, fact in known.items():
         assert fact.value is not None or fact.reason, f"{field} has neither a value nor a reason"
-    assert Facts.from_json(json.loads(json.dumps(facts.to_json(), allow_nan=False))) == facts
+    assert decode(Facts, json.loads(json.dumps(encode(facts), allow_nan=False))) == facts

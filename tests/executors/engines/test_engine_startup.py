@@ -11,6 +11,7 @@ from material import inference, measured, spec_of
 from twinlens.executors.in_process.lockstep import LockstepPlayer
 from twinlens.executors.in_process.startup import estimates_of, first_answers, loaded
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.codec import decode, encode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.request import Request
@@ -78,9 +79,9 @@ def test_a_load_says_how_warm_its_files_were(share: float | None, said: str) -> 
 
 def test_figures_of_a_start_go_through_json_and_earlier_records_have_none() -> None:
     facts = Facts(ExecutorRecord({}), startup=loaded(1.5, "all of it", 1.0))
-    data = facts.to_json()
-    assert Facts.from_json(data) == facts
-    assert Facts.from_json({key: value for key, value in data.items() if key != "startup"}).startup == {}
+    data = encode(facts)
+    assert decode(Facts, data) == facts
+    assert decode(Facts, {key: value for key, value in data.items() if key != "startup"}).startup == {}
 
 
 def test_an_executor_that_did_not_time_its_start_says_so(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from twinlens.measurement.event import Event
 from twinlens.measurement.preflight.memory import needed, refuse_what_cannot_fit_together
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.codec import decode
 from twinlens.record.run import Run
 from twinlens.record.running import Running
 from twinlens.reporting.text.paired_table import paired_of
@@ -35,7 +36,7 @@ def by_turns(model: Path, **parts: Any) -> dict[str, Any]:
 
 
 def server_of(run: Run) -> Running:
-    return Running.from_json(run_json(run)["server"])
+    return decode(Running, run_json(run)["server"])
 
 
 def spans(run: Run) -> list[tuple[int, int, int]]:

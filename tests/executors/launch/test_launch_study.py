@@ -17,6 +17,7 @@ from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.measurement.event import Event
 from twinlens.measurement.server.shared import shared_server, together
 from twinlens.measurement.study import measure_one, measure_study
+from twinlens.record.codec import decode
 from twinlens.record.run import Run
 from twinlens.record.running import Running
 from twinlens.record.store import find_runs
@@ -43,7 +44,7 @@ def two_points(model: Path, **parts: Any) -> Study:
 
 
 def servers(runs: tuple[Run, ...]) -> list[Running]:
-    return [Running.from_json(run_json(run)["server"]) for run in sorted(runs, key=lambda run: run.id)]
+    return [decode(Running, run_json(run)["server"]) for run in sorted(runs, key=lambda run: run.id)]
 
 
 def test_a_run_launches_its_own_server_and_writes_down_who_it_was(tmp_path: Path, small_server: Path) -> None:

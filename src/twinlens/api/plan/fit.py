@@ -37,6 +37,7 @@ from twinlens.planning.fit.serving_answer import divided, serving_answer
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, training_answer, usual_zero
 from twinlens.planning.subject import Subject
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
@@ -106,7 +107,7 @@ class FitResult(Documented):
         return self.answer.fits
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), self.notes)

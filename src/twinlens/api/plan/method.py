@@ -20,6 +20,7 @@ from twinlens.planning.figure import assumed
 from twinlens.planning.method.answer import Method, method_answer
 from twinlens.planning.method.need import CHANGES, Need
 from twinlens.planning.method.way import Asked
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
@@ -47,7 +48,7 @@ class MethodResult(Documented):
         return self.answer.chosen.name if self.answer.chosen else None
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), self.notes)

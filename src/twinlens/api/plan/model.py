@@ -22,6 +22,7 @@ from twinlens.errors import BadInput
 from twinlens.planning.models.answer import Choice, choice
 from twinlens.planning.models.candidate import Limits, Told, candidate_of
 from twinlens.planning.prediction.stored import spoken
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
@@ -51,7 +52,7 @@ class ModelResult(Documented):
         return self.answer.best
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), self.notes)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.planning.probed import probed_device
+from twinlens.record.codec import encode
 from twinlens.spec.device import Device
 from twinlens.system.document import read_json
 
@@ -18,7 +19,7 @@ def this_device(file: str | Path | None = None) -> Device:
     if file is None:
         from twinlens.api.reference import probe
 
-        return probed_device(probe().to_json())
+        return probed_device(encode(probe()))
     path = Path(file).expanduser()
     try:
         if path.stat().st_size > _MOST_BYTES:

@@ -11,6 +11,7 @@ from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.number import count_of
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.planning.quotes.answer import Quotes, quotes_answer
+from twinlens.record.codec import encode
 from twinlens.spec.quote import read_quote
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ class QuotesResult(Documented):
         return quotes_document(self.answer)
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why())

@@ -25,6 +25,7 @@ from twinlens.planning.cost.request import of_api
 from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.planning.roi.answer import Roi
 from twinlens.planning.roi.terms import Terms
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
@@ -50,7 +51,7 @@ class RoiResult(Documented):
         return roi_document(self.answer, self.notes)
 
     def why(self) -> dict[str, Any]:
-        return self.answer.why()
+        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), self.notes)

@@ -21,6 +21,7 @@ from twinlens.executors.torch.evidence.resident import hardware_formats
 from twinlens.executors.torch.model.build import build_model, set_threads
 from twinlens.executors.torch.model.data import images
 from twinlens.executors.torch.model.folder import byte_level
+from twinlens.record.codec import encode
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 
@@ -55,7 +56,7 @@ def _work(spec: RunSpec, asked: dict[str, Any]) -> dict[str, Any]:
         np.save(path, torch.stack(reference_logits(model, sample)).numpy())
         del model
     return {
-        "ceilings": {name: estimate.to_json() for name, estimate in _ceilings(spec, asked, threads).items()},
+        "ceilings": {name: encode(estimate) for name, estimate in _ceilings(spec, asked, threads).items()},
         "support": hardware_formats(),
         "version": str(torch.__version__),
     }

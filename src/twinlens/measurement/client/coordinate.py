@@ -15,6 +15,7 @@ from twinlens.measurement.client.messages import Failed, Job, Lost, PlayEnded, R
 from twinlens.measurement.client.pool import ClientHandle, fail
 from twinlens.measurement.client.state import ClientState
 from twinlens.record.client import ClientRecord
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.schedule.lost_client import LostClientSchedule
 from twinlens.schedule.split import is_closed, shared_schedule
@@ -80,7 +81,7 @@ class Coordinator:
     def record(self) -> dict[str, Any]:
         """How the clients did, as one and each."""
         ended = [known.ended for known in self._known if known.ended]
-        whole = ClientRecord.merged([end.record for end in ended]).to_json()
+        whole = encode(ClientRecord.merged([end.record for end in ended]))
         clocks = [client.clock for client in self._clients]
         bounds = [clock.bound_ns for clock in clocks if clock]
         return whole | {
@@ -88,7 +89,7 @@ class Coordinator:
                 known.record(index, client.name, client.clock)
                 for index, (client, known) in enumerate(zip(self._clients, self._known, strict=True))
             ],
-            "lost": [loss.to_json() for loss in self.losses()],
+            "lost": [encode(loss) for loss in self.losses()],
             "clock_bound_ns": max(bounds) if bounds else None,
         }
 

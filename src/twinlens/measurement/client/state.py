@@ -12,6 +12,7 @@ import pyarrow as pa
 from twinlens.measurement.client.clock import Offset
 from twinlens.measurement.client.messages import PlayEnded
 from twinlens.record.client import LagCount
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.record.request import Request
 from twinlens.schedule.lost_client import LostClientSchedule
@@ -70,7 +71,7 @@ class ClientState:
             "clock_bound_ns": clock.bound_ns if clock else None,
             **late,
             "late_max_ns": self.late.max_ns,
-            **(self.ended.record.to_json() if self.ended else {}),
+            **(encode(self.ended.record) if self.ended else {}),
         }
 
 

@@ -16,6 +16,7 @@ from twinlens.executors.protocol import AuditableClient, NetworkClient
 from twinlens.measurement.compliance.alone import answers_alone, fresh_requests, recounts
 from twinlens.measurement.compliance.greedy import greedy_answers
 from twinlens.measurement.compliance.sampler import ResponseSampler, SampledResponse
+from twinlens.record.codec import encode
 from twinlens.record.compliance import ComplianceTest
 from twinlens.record.store import update_run
 from twinlens.schedule.request import ScheduledRequest
@@ -49,7 +50,7 @@ def with_compliance_tests(
     workload = spec.workload
     if isinstance(workload, InferenceWorkload) and not isinstance(workload.task, Generate):
         yield
-        update_run(folder, guards=[guard.to_json() for guard in not_applicable("one-answer-no-tokens")])
+        update_run(folder, guards=[encode(guard) for guard in not_applicable("one-answer-no-tokens")])
         return
     client = network_client if isinstance(network_client, AuditableClient) else None
     sampler = ResponseSampler(spec.seed)
@@ -61,9 +62,9 @@ def with_compliance_tests(
         if client is not None:
             client.on_response(None)
     on_begin()
-    update_run(folder, guards=[guard.to_json() for guard in run_compliance_tests(client, spec, sampler)])
+    update_run(folder, guards=[encode(guard) for guard in run_compliance_tests(client, spec, sampler)])
     if client is not None and sampler.sample and (greedy := greedy_answers(client, spec, _patience_s(spec))):
-        update_run(folder, greedy=greedy.to_json())
+        update_run(folder, greedy=encode(greedy))
 
 
 def _patience_s(spec: RunSpec) -> float:

@@ -28,6 +28,7 @@ from twinlens.measurement.drive.look import Looks, looks_at
 from twinlens.measurement.drive.training import TellProgress
 from twinlens.record.arrow import RowWriter
 from twinlens.record.client import Calibration
+from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
 from twinlens.schedule.build import Load, planned_load
@@ -166,7 +167,7 @@ def _recorded(
     try:
         _alone(server, load, spec, hope, rows, progress, looks)
     finally:
-        update_run(folder, client=client.client().to_json() | about)
+        update_run(folder, client=encode(client.client()) | about)
 
 
 def _keep_plan(load: Load, folder: Path) -> None:

@@ -52,16 +52,16 @@ class CollectiveProbe:
     refused: dict[str, str]
     findings: tuple[Finding, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """As plain data."""
         return {
             "backend": self.backend,
             "ranks": self.ranks,
             "on_processor": self.on_processor,
-            "rows": [{name: getattr(row, name) for name in row.__slots__} for row in self.rows],
+            "rows": self.rows,
             "fits": [_fit_json(fit) for fit in self.fits],
             "refused": self.refused,
-            "findings": [finding.to_json() for finding in self.findings],
+            "findings": self.findings,
         }
 
 
@@ -107,8 +107,8 @@ def _fit_json(fit: CollectiveFit) -> dict[str, Any]:
         {
             "begin_bytes": each.begin_bytes,
             "end_bytes": each.end_bytes,
-            "latency_s": each.latency.to_json(),
-            "bus_bytes_per_s": each.bandwidth.to_json(),
+            "latency_s": each.latency,
+            "bus_bytes_per_s": each.bandwidth,
             "residual": each.residual,
         }
         for each in fit.segments

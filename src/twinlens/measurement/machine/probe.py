@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlens.errors import BadInput
@@ -13,6 +13,7 @@ from twinlens.measurement.machine.collectives import CollectiveProbe, probe_coll
 from twinlens.measurement.machine.energy import energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
 from twinlens.measurement.machine.software import software_facts
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import Completeness, ExecutorRecord, Fact
 from twinlens.system.nvml import open_gpus
@@ -43,22 +44,26 @@ class Probe:
         """How whole the record is for each lens, before any run has added what only a run can say."""
         return {lens: self.record.completeness(lens) for lens in ("training", "inference")}
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """As plain data; the record's hash stands beside it."""
         rows = [
-            {"kind": c.kind, "format": c.format, "layout": c.layout, "threads": c.threads} | c.estimate.to_json()
+            {"kind": c.kind, "format": c.format, "layout": c.layout, "threads": c.threads} | encode(c.estimate)
             for c in self.ceilings
         ]
         return {
             "schema": 1,
             "hash": self.record.hash(),
-            "executor": self.record.to_json(),
+            "executor": self.record,
             "ceilings": rows,
             "why_no_ceilings": self.why_no_ceilings,
-            "completeness": {lens: asdict(complete) for lens, complete in self.completeness().items()},
-            "notes": list(self.notes),
-            **({"collectives": self.collectives.to_json()} if self.collectives else {}),
+            "completeness": self.completeness(),
+            "notes": self.notes,
+            **({"collectives": self.collectives} if self.collectives else {}),
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return encode(self)
 
 
 def probe(device: str = "auto", *, collectives: bool = False, ranks: int | None = None) -> Probe:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from twinlens.measurement.machine.energy import open_meters
 from twinlens.measurement.machine.telemetry import Sampler
+from twinlens.record.codec import encode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.run import State
 from twinlens.record.step import Marks, step_table
@@ -45,7 +46,7 @@ class Recording:
 
     def know(self, spec: RunSpec, facts: Facts) -> None:
         """What was seen of the first steps takes the place of what was not known yet."""
-        update_run(self.folder, asked=spec.to_dict(), fingerprint=spec.fingerprint(), facts=as_tilde(facts.to_json()))
+        update_run(self.folder, asked=spec.to_dict(), fingerprint=spec.fingerprint(), facts=as_tilde(encode(facts)))
 
     def stop(self) -> None:
         """No more rows and no more telemetry; may be called again. Raises ExecutorFailed where the disk is full."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from twinlens.errors import BadInput
@@ -12,6 +12,7 @@ from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import needed
 from twinlens.measurement.preflight.quantiles import ExpectedRequests, requests_by_rate
 from twinlens.measurement.preflight.refuse import preflight, sentences
+from twinlens.record.codec import encode
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.study import RunSpec, Study
 
@@ -26,13 +27,13 @@ class Prediction:
     memory: str
     theory: Estimates
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """As plain data."""
         return {
             "point": self.spec.point.model_dump(mode="json"),
             "memory_bytes": self.memory_bytes,
             "memory": self.memory,
-            "theory": {name: estimate.to_json() for name, estimate in self.theory.items()},
+            "theory": self.theory,
         }
 
 
@@ -54,17 +55,21 @@ class Check:
     refusal: BadInput | None = None
     requests: tuple[ExpectedRequests, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """As plain data."""
         return {
             "study": self.study.to_dict(),
             "runs": self.runs,
             "expected_s": self.expected_s,
-            "points": [point.to_json() for point in self.points],
-            "requests": [asdict(expected) for expected in self.requests],
-            "lacking": list(self.lacking),
+            "points": self.points,
+            "requests": self.requests,
+            "lacking": self.lacking,
             "refusal": None if self.refusal is None else {"code": self.refusal.code, "sentence": str(self.refusal)},
         }
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return encode(self)
 
     def __repr__(self) -> str:
         told = f", refused: {self.refusal}" if self.refusal else ""

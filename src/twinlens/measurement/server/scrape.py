@@ -19,6 +19,7 @@ from typing import Any
 from twinlens.executors.protocol import NetworkClient
 from twinlens.measurement.server.columns import Columns, sample_of
 from twinlens.measurement.server.page import NoPage, ServerPage, pause
+from twinlens.record.codec import encode
 from twinlens.record.sample.server import ServerSample
 from twinlens.record.store import open_server, update_run
 from twinlens.spec.study import RunSpec
@@ -69,7 +70,7 @@ class Scraper:
             self._once()
         self._page.close()
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The cost of reading, and how often it failed."""
         return {
             "url": self._page.url,
@@ -142,7 +143,7 @@ def scraping(client: NetworkClient | None, spec: RunSpec, folder: Path) -> Itera
         scraper = Scraper(ServerPage(target), rows.add, spec.protocol.telemetry_s, lambda: client.origin_ns)
         reason = scraper.begin()
         if reason is not None:
-            update_run(folder, server_metrics=scraper.to_json() | {"reason": reason})
+            update_run(folder, server_metrics=encode(scraper) | {"reason": reason})
             yield
             return
         try:
@@ -150,4 +151,4 @@ def scraping(client: NetworkClient | None, spec: RunSpec, folder: Path) -> Itera
                 yield
         finally:
             with contextlib.suppress(OSError):  # the disk may be full: the rows say so by themselves
-                update_run(folder, server_metrics=scraper.to_json())
+                update_run(folder, server_metrics=encode(scraper))

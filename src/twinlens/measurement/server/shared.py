@@ -15,6 +15,7 @@ from twinlens.executors.launch.replicas import replicas_of
 from twinlens.executors.protocol import Exchanger, Launched, Launcher, Server, Trainer
 from twinlens.executors.registry import launcher
 from twinlens.measurement.machine.software import loaded_libraries, performance_environment
+from twinlens.record.codec import encode
 from twinlens.record.executor.record import Fact, declared, observed, unknown
 from twinlens.record.running import Running
 from twinlens.record.store import update_run
@@ -91,7 +92,7 @@ def joined(
     if handed is None:
         own = opened.launch(spec, folder / "server.log", say)
         handed = own.running
-        update_run(folder, server=handed.to_json())
+        update_run(folder, server=encode(handed))
     try:
         opened.join(handed)
         try:

@@ -18,6 +18,7 @@ from twinlens.measurement.drive.hopeless import Hope, while_there_is_hope
 from twinlens.measurement.turns.lockstep_slices import Work
 from twinlens.measurement.turns.worker_turn import Turn, Worked
 from twinlens.record.arrow import RowWriter
+from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
 from twinlens.schedule.content.draw import endless_requests
@@ -49,7 +50,7 @@ def load_in_turns(
         with undisturbed():
             yield requests(server, spec, hope)
     finally:
-        update_run(folder, client=client.client().to_json())
+        update_run(folder, client=encode(client.client()))
 
 
 def requests(server: Server, spec: RunSpec, hope: Hope) -> Work:

@@ -19,6 +19,7 @@ import numpy as np
 from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.measurement.drive.training import give_up_s
 from twinlens.measurement.worker_process import gone_on, raise_for, started, stop
+from twinlens.record.codec import encode
 from twinlens.record.slice import Pairing
 from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.schedule.turns.order import rounds
@@ -39,7 +40,7 @@ class Member:
     def __init__(self, folder: Path, spec: RunSpec, pairing: Pairing) -> None:
         self.spec = spec
         self.run = create_run(folder, spec)
-        update_run(self.run, pairing=pairing.to_json())
+        update_run(self.run, pairing=encode(pairing))
         self.worked_s, self.observations, self.rows = 0.0, 0, 0
         self._rates: dict[int, float] = {}
         self._size: int | None = None  # steps or batches of a slice, once the warm-up has told

@@ -11,6 +11,7 @@ from twinlens.executors.protocol import Server, Trainer
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.turns.worker_turn import Turn, TurnQueue, Worked
 from twinlens.record.arrow import RowWriter
+from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.store import read_run, update_run
 from twinlens.schedule.turns.lockstep_slice import Slice
@@ -49,7 +50,7 @@ def take_in_turns(
             if turn is not None and sampler is not None:
                 sampler.resume()
     waited = replace(pairing, waited_s=turns.waited_s, waited_cpu_s=turns.waited_cpu_s)
-    update_run(rows.folder, pairing=waited.to_json())
+    update_run(rows.folder, pairing=encode(waited))
 
 
 def steps(trainer: Trainer) -> Work:

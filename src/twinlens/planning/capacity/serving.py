@@ -15,6 +15,7 @@ from twinlens.planning.prediction.answer import ServingAnswer
 from twinlens.planning.prediction.band import LEVEL
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 
 
@@ -41,7 +42,7 @@ class ServingPlan:
     def unit(self) -> str:
         return "requests/s" if is_rate(self.question) else "users"
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         asked = self.question
         return {
             "lens": "inference", "model": asked.model, "device": asked.device.name, "precision": asked.precision,
@@ -92,17 +93,17 @@ class ServingCapacity:
         least = 0.0 if is_rate(question) else 1.0  # a copy with a user has a whole one
         return tuple(Point(load, answer_at(question, max(load / copies, least), self.plan.known)) for load in loads)
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
         return {
-            **self.plan.to_json(),
+            **encode(self.plan),
             "met": self.is_met,
             "missed": self.missed,
             "stops": self.stops,
-            "figures": [each.why() for each in (*self.figures, *self.tails)],
-            "most": self.most.why(),
-            "devices": self.devices.why(),
-            "remarks": [each.to_json() for each in self.remarks],
+            "figures": (*self.figures, *self.tails),
+            "most": self.most,
+            "devices": self.devices,
+            "remarks": self.remarks,
         }
 
 

@@ -16,6 +16,7 @@ from twinlens.planning.prediction.answer import TrainingAnswer, training_answer
 from twinlens.planning.prediction.band import LEVEL
 from twinlens.planning.prediction.question import TrainingQuestion
 from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 
 _CAUSES = {
@@ -36,7 +37,7 @@ class TrainingPlan:
     effective: float = 0.9
     within_s: float | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         asked = self.question
         return {
             "lens": "training", "model": asked.model, "device": asked.device.name, "devices": asked.devices,
@@ -78,14 +79,14 @@ class TrainingCapacity:
     def figures(self) -> tuple[Figure, ...]:
         return tuple(each for each in (self.step, self.rate, self.whole, self.devices) if each is not None)
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
         return {
-            **self.plan.to_json(),
+            **encode(self.plan),
             "met": self.is_met,
             "fits": self.fits,
-            "figures": [each.why() for each in self.figures],
-            "remarks": [each.to_json() for each in self.remarks],
+            "figures": self.figures,
+            "remarks": self.remarks,
         }
 
 

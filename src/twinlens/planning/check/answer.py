@@ -12,6 +12,7 @@ from twinlens.planning.figure import Figure, each_once
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 
 
@@ -52,25 +53,25 @@ class Check:
         for figure in self.figures():
             yield from figure.all_assumptions()
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
         link = self.link
         return {
-            **self.plan.to_json(),
+            **encode(self.plan),
             "passes": self.passes,
             "device": self.stack.device.name,
             "devices": self.devices,
             "driver": self.stack.driver,
-            "works": [each.to_json() for each in self.rulings],
-            "memory": self.memory.to_json(),
-            "power": [each.why() for each in self.power],
+            "works": self.rulings,
+            "memory": self.memory,
+            "power": self.power,
             "link": None if link is None else {
-                "name": link.link, "enough": link.enough, "needed": link.needed.why(), "has": link.has.why(),
-                "taken": link.taken.why(),
+                "name": link.link, "enough": link.enough, "needed": link.needed, "has": link.has,
+                "taken": link.taken,
             },
-            "errors": [each.why() for each in self.errors],
+            "errors": self.errors,
             "ecc": self.stack.device.ecc,
-            "time": [each.why() for each in self.time],
-            "speed": [each.why() for each in self.speed],
-            "assumptions": [each.to_json() for each in self.assumptions()],
+            "time": self.time,
+            "speed": self.speed,
+            "assumptions": self.assumptions(),
         }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import get_args
 
 from twinlens.errors import BadInput
 from twinlens.spec.compatibility import Axis, Rule, Verdict
@@ -35,9 +35,6 @@ class Ruling:
     driver_from: str | None = None
     source: str = ""
     date: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def rulings(stack: Stack, rules: Sequence[Rule]) -> tuple[Ruling, ...]:

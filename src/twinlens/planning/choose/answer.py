@@ -53,18 +53,18 @@ class Choice:
         one = tuple(each for each in (self.branch, self.system) if each is not None)
         return (*one, *self.links, *self.cards, *self.cluster)
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """Everything as plain data: each figure with its formula and parts, each rejected candidate with its reason."""
         return {
-            "wanted": self.wanted.to_json(),
-            "inference": None if self.inference is None else self.inference.to_json(),
-            "training": None if self.training is None else self.training.to_json(),
-            "branch": None if self.branch is None else self.branch.to_json(),
-            "system": None if self.system is None else self.system.to_json(),
-            "links": [each.to_json() for each in self.links],
-            "cards": [each.to_json() for each in self.cards],
-            "cluster": [each.to_json() for each in self.cluster],
-            "left_out": [each.to_json() for each in self.left_out],
+            "wanted": self.wanted,
+            "inference": self.inference,
+            "training": self.training,
+            "branch": self.branch,
+            "system": self.system,
+            "links": self.links,
+            "cards": self.cards,
+            "cluster": self.cluster,
+            "left_out": self.left_out,
         }
 
 

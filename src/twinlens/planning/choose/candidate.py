@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from twinlens.planning.choose.offer import Offer
 from twinlens.planning.figure import Figure
+from twinlens.record.codec import by_fields
 from twinlens.record.finding import Finding
 
 Resource = Literal["bandwidth", "compute", "narrow", "link", "network", "memory", "overhead"]
@@ -29,8 +30,8 @@ class Limit:
     resource: Resource
     gains: Mapping[str, float]
 
-    def to_json(self) -> dict[str, Any]:
-        return {"resource": self.resource, "more": MORE, "gains": dict(self.gains)}
+    def __json__(self) -> dict[str, Any]:
+        return {"resource": self.resource, "more": MORE, "gains": self.gains}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +69,14 @@ class Candidate:
     def time(self, name: str) -> Figure | None:
         return next((each for each in self.times if each.name == name), None)
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {
             "device": self.device, "precision": self.precision, "devices": self.devices, "used": self.used,
-            "split": dict(self.split),
-            "rank": list(self.rank), "rate": self.rate.why(), "times": [each.why() for each in self.times],
-            "limit": self.limit.to_json(), "power_w": self.power_w, "offer": self.offer.to_json(),
-            "memory_share": self.memory_share, "links": dict(self.links), "model": self.model or None,
-            "parts": [each.to_json() for each in self.parts],
+            "split": self.split,
+            "rank": self.rank, "rate": self.rate, "times": self.times,
+            "limit": self.limit, "power_w": self.power_w, "offer": self.offer,
+            "memory_share": self.memory_share, "links": self.links, "model": self.model or None,
+            "parts": self.parts,
         }  # fmt: skip
 
 
@@ -86,9 +87,6 @@ class Rejected:
     device: str
     precision: str
     reason: Finding
-
-    def to_json(self) -> dict[str, Any]:
-        return {"device": self.device, "precision": self.precision, "reason": self.reason.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +103,8 @@ class Ranking:
         """The best candidate of a device."""
         return next((each for each in self.candidates if each.device == device), None)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "lens": self.lens,
-            "evaluated": self.evaluated,
-            "candidates": [each.to_json() for each in self.candidates],
-            "rejected": [each.to_json() for each in self.rejected],
-        }
+    def __json__(self) -> dict[str, Any]:
+        return by_fields(self, "lens", "evaluated")
 
 
 Reach = Callable[[Candidate, Candidate], float | None]

@@ -41,10 +41,10 @@ class Offer:
     """Devices of the smallest thing that is sold, and its name: "board", "rack", "host", or "" for one alone."""
     unit_word: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        price = None if self.price is None else self.price.figure().why()
-        return {"power": None if self.power is None else self.power.why(), "price": price,
-                "million": self.million.why(), "unit": self.unit, "unit_word": self.unit_word}  # fmt: skip
+    def __json__(self) -> dict[str, Any]:
+        price = None if self.price is None else self.price.figure()
+        return {"power": self.power, "price": price,
+                "million": self.million, "unit": self.unit, "unit_word": self.unit_word}  # fmt: skip
 
 
 def offer_of(device: Device, devices: int, rate: Figure, paid: Paid, catalogue: Catalogue) -> Offer:

@@ -40,11 +40,11 @@ class ServingWanted:
             for each in self.beside
         ))  # fmt: skip
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {
             "model": self.subject.name, "users": self.users, "prompt": self.prompt, "answer": self.answer,
-            "precisions": list(self.precisions), "tpot_s": self.tpot_s, "ttft_s": self.ttft_s, "engine": self.engine,
-            "beside": [each.to_json() for each in self.models[1:]],
+            "precisions": self.precisions, "tpot_s": self.tpot_s, "ttft_s": self.ttft_s, "engine": self.engine,
+            "beside": self.models[1:],
         }  # fmt: skip
 
 
@@ -63,10 +63,10 @@ class TrainingWanted:
     tokens: float | None = None
     """To train on, None where nobody said so."""
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {
             "model": self.subject.name, "method": self.method, "sequences": self.sequences, "length": self.length,
-            "precisions": list(self.precisions), "tokens_per_s": self.tokens_per_s, "engine": self.engine,
+            "precisions": self.precisions, "tokens_per_s": self.tokens_per_s, "engine": self.engine,
             "tokens": self.tokens,
         }  # fmt: skip
 
@@ -81,9 +81,6 @@ class Site:
     needs: frozenset[Need] = frozenset()
     power_w: float | None = None
     most_devices: int = 72
-
-    def to_json(self) -> dict[str, Any]:
-        return {"needs": sorted(self.needs), "power_w": self.power_w, "most_devices": self.most_devices}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +106,11 @@ class Wanted:
         hours = self.duty_h if lens == "inference" else min(self.trains_h, DAY_H)
         return Paid("buy" if "on-premise" in self.site.needs else "rent", hours / DAY_H)
 
-    def to_json(self) -> Mapping[str, Any]:
+    def __json__(self) -> Mapping[str, Any]:
         return {
-            "inference": None if self.serving is None else self.serving.to_json(),
-            "training": None if self.training is None else self.training.to_json(),
+            "inference": self.serving,
+            "training": self.training,
             "training_share": self.training_share,
             "duty_h": self.duty_h,
-            "site": self.site.to_json(),
+            "site": self.site,
         }

@@ -48,12 +48,12 @@ class Cost:
         found = [note for figure in (*self.figures(), *self.hour()) for note in figure.all_assumptions()]
         return each_once(found)
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data: each figure by its name."""
         return {
             "way": "api" if self.machine is None else self.machine.way,
             "devices": None if self.machine is None else self.machine.devices,
-            "hour": [figure.why() for figure in self.hour()],
-            "figures": [figure.why() for figure in self.figures()],
-            "assumptions": [note.to_json() for note in self.assumptions()],
+            "hour": self.hour(),
+            "figures": self.figures(),
+            "assumptions": self.assumptions(),
         }

@@ -9,6 +9,7 @@ from twinlens.planning.figure import Figure
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 
 
@@ -36,18 +37,18 @@ class Fit:
         shown = self.asked or next(iter(self.others), None)
         return () if shown is None else (*shown.needed.all_assumptions(), *shown.usable.assumptions)
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
         return {
-            **self.plan.to_json(),
+            **encode(self.plan),
             "fits": self.fits,
             "close": None if self.asked is None else self.asked.is_close,
-            "asked": None if self.asked is None else self.asked.to_json(),
-            "others": [each.to_json() for each in self.others],
-            "changes": [each.to_json() for each in self.changes],
-            "most": [each.why() for each in self.most],
-            "legal": {name: list(degrees) for name, degrees in self.legal},
-            "assumptions": [each.to_json() for each in self.assumptions()],
+            "asked": self.asked,
+            "others": self.others,
+            "changes": self.changes,
+            "most": self.most,
+            "legal": dict(self.legal),
+            "assumptions": self.assumptions(),
         }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from twinlens.planning.figure import Figure, Input
 
@@ -20,9 +19,6 @@ class Measured:
     times: float
     measured_bytes: float
     run: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"part": self.part, "times": self.times, "measured_bytes": self.measured_bytes, "run": self.run}
 
 
 def measured_parts(modelled: Sequence[Figure], measured: Mapping[str, float], run: str) -> tuple[Measured, ...]:

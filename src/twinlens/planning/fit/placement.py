@@ -59,15 +59,15 @@ class Placement:
         needed = self.needed.value
         return None if needed is None else self.usable.number - float(needed)
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {
             "device": self.device,
             "devices": self.devices,
-            "split": dict(self.split),
+            "split": self.split,
             "fits": self.fits,
             "left_bytes": self.left_bytes,
-            "usable": self.usable.why(),
-            "needed": self.needed.why(),
+            "usable": self.usable,
+            "needed": self.needed,
         }
 
 

@@ -47,7 +47,7 @@ class Serving:
         """Of the fullest group."""
         return -(-self.users // self.groups)
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {
             "lens": "inference",
             "model": self.subject.name,
@@ -58,8 +58,8 @@ class Serving:
             "runtime": self.runtime.name,
             "pipeline": self.pipeline,
             "groups": self.groups,
-            "like": [each.to_json() for each in self.like],
-            "beside": [each.to_json() for each in self.beside],
+            "like": self.like,
+            "beside": self.beside,
         }
 
 

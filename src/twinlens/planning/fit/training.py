@@ -50,7 +50,7 @@ class Training:
     def bytes_per_parameter(self) -> Layout:
         return with_optimizer(LAYOUTS[self.layout], self.optimizer)
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {
             "lens": "training",
             "model": self.subject.name,
@@ -63,7 +63,7 @@ class Training:
             "recompute": self.recompute,
             "loss": self.loss,
             "rank": None if self.method == "full" else self.rank,
-            "like": [each.to_json() for each in self.like],
+            "like": self.like,
         }
 
 

@@ -28,20 +28,20 @@ class Method:
         costs = (each for way in self.ways for each in way.cost.all_assumptions())
         return each_once((*self.asked.subject.assumed, *costs))
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
         need = self.asked.need
         return {
             "model": self.asked.subject.name,
             "device": self.asked.device.name,
             "devices": self.asked.devices,
-            "needs": list(need.parts),
+            "needs": need.parts,
             "requests": need.requests,
             "months": need.months,
             "chosen": self.chosen.name if self.chosen else None,
-            "ways": [each.to_json() for each in self.ways],
-            "flips": [each.to_json() for each in self.flips],
-            "assumptions": [each.to_json() for each in self.assumptions()],
+            "ways": self.ways,
+            "flips": self.flips,
+            "assumptions": self.assumptions(),
         }
 
 

@@ -62,19 +62,19 @@ class Way:
         """0 where every part of the need is met; 1 for each that is met in part, 2 for each that is not."""
         return sum(SHORTFALL[rule.level] for _, rule in self.meets)
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "meets": {
                 part: {"level": rule.level, "when": rule.when, "source": rule.source} for part, rule in self.meets
             },
             "possible": not self.against,
-            "against": [each.to_json() for each in self.against],
-            "memory": None if self.memory is None else self.memory.to_json(),
-            "once": self.once.why(),
-            "monthly": self.monthly.why(),
-            "hours": self.hours.why(),
-            "cost": self.cost.why(),
+            "against": self.against,
+            "memory": self.memory,
+            "once": self.once,
+            "monthly": self.monthly,
+            "hours": self.hours,
+            "cost": self.cost,
         }
 
 

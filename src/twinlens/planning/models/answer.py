@@ -25,14 +25,14 @@ class Choice:
         lost = {name for name, _ in self.beaten}
         return tuple(each.name for each in self.candidates if not each.against and each.name not in lost)
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
         return {
             "device": self.device.name,
             "devices": self.devices,
-            "best": list(self.best),
-            "beaten": dict(self.beaten),
-            "models": [each.to_json() for each in self.candidates],
+            "best": self.best,
+            "beaten": self.beaten,
+            "models": self.candidates,
         }
 
 

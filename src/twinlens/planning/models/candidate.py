@@ -65,15 +65,15 @@ class Candidate:
         needed = self.memory.needed.value
         return None if needed is None else float(needed) * self.memory.devices
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         return {
             "model": self.name,
             "possible": not self.against,
-            "against": [each.to_json() for each in self.against],
-            "memory": self.memory.to_json(),
-            "tpot": self.tpot.why(),
-            "throughput": self.throughput.why(),
-            "cost": self.cost.why(),
+            "against": self.against,
+            "memory": self.memory,
+            "tpot": self.tpot,
+            "throughput": self.throughput,
+            "cost": self.cost,
             "quality": self.told.quality,
             "licence": self.told.licence,
             "context": self.told.context,

@@ -26,16 +26,14 @@ class Quotes:
     ratio: Figure
     unlike: tuple[Finding, ...]
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
         return {
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
-            "quotes": [
-                {"name": quote.name, "cost": cost.why()} for quote, cost in zip(self.quotes, self.costs, strict=True)
-            ],
-            "ratio": self.ratio.why(),
-            "unlike": [each.to_json() for each in self.unlike],
+            "quotes": [{"name": quote.name, "cost": cost} for quote, cost in zip(self.quotes, self.costs, strict=True)],
+            "ratio": self.ratio,
+            "unlike": self.unlike,
         }
 
 

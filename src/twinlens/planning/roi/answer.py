@@ -71,9 +71,9 @@ class Roi:
         found = [note for figure in self.costs(self.months[-1]) for note in figure.all_assumptions()]
         return each_once((*self.assumed, *found))
 
-    def why(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         """The arithmetic, as plain data."""
-        ways = [{"busy": str(busy), "cheapest": list(found)} for busy, found in self.frontier()]
+        ways = [{"busy": str(busy), "cheapest": found} for busy, found in self.frontier()]
         net = [
             {"against": way, "months": each, "npv": str(self.npv(way, each)), "currency": self.terms.currency}
             for way in self.others()
@@ -81,11 +81,11 @@ class Roi:
         ]
         return {
             "busy": str(self.terms.busy),
-            "months": list(self.months),
+            "months": self.months,
             "cheapest": {str(each): self.cheapest(each) for each in self.months},
             "npv_of_buying": net,
-            "figures": [each.why() for each in self.figures()],
-            "tornado": [each.to_json() for each in self.tornado()],
-            "frontier": {"months": list(FRONTIER_MONTHS), "shares": [str(each) for each in SHARES], "rows": ways},
-            "assumptions": [each.to_json() for each in self.assumptions()],
+            "figures": self.figures(),
+            "tornado": self.tornado(),
+            "frontier": {"months": FRONTIER_MONTHS, "shares": [str(each) for each in SHARES], "rows": ways},
+            "assumptions": self.assumptions(),
         }

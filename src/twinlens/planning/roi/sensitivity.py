@@ -36,7 +36,7 @@ class Swing:
         """Whether it alone decides."""
         return (self.at_low < 0) != (self.at_high < 0)
 
-    def to_json(self) -> dict[str, Any]:
+    def __json__(self) -> dict[str, Any]:
         numbers = {"low": self.low, "high": self.high, "at_low": self.at_low, "at_high": self.at_high}
         words = {name: str(number) for name, number in numbers.items()}
         return {"name": self.name, **words, "is_quoted": self.is_quoted, "flips": self.flips}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from twinlens.record.codec import decode, reads
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck
 from twinlens.record.finding import Finding
@@ -45,6 +46,13 @@ class Compared:
     instead: str = ""
 
 
+def _possible(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    if lacking := [name for name in _ALWAYS if name not in data]:
+        raise KeyError(lacking[0])
+    return {**data, "ceilings": ceilings_of(data["ceilings"])}
+
+
+@reads(_possible)
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Everything known before the first row.
@@ -69,38 +77,10 @@ class Facts:
     findings: tuple[Finding, ...] = ()
     startup: Estimates = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "executor": self.executor.to_json(),
-            "precision": [check.to_json() for check in self.precision],
-            **{name: {k: e.to_json() for k, e in getattr(self, name).items()} for name in _GROUPS},
-            "fidelity": [asdict(row) for row in self.fidelity],
-            "compared": asdict(self.compared) if self.compared else None,
-            "entropy_rate_nats": self.entropy_rate_nats,
-            "notes": list(self.notes),
-            "findings": [finding.to_json() for finding in self.findings],
-        }
 
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(
-            executor=ExecutorRecord.from_json(data["executor"]),
-            precision=tuple(PrecisionCheck.from_json(check) for check in data["precision"]),
-            fidelity=tuple(FidelityRow(**row) for row in data["fidelity"]),
-            compared=Compared(**data["compared"]) if data.get("compared") else None,
-            entropy_rate_nats=data["entropy_rate_nats"],
-            notes=tuple(data["notes"]),
-            findings=tuple(map(Finding.from_json, data.get("findings", ()))),
-            ceilings=ceilings_of(data["ceilings"]),
-            **{name: {k: Estimate.from_json(e) for k, e in data[name].items()} for name in ("work", "memory")},
-            startup={k: Estimate.from_json(e) for k, e in data.get("startup", {}).items()},
-        )
-
-
-def ceilings_of(data: Mapping[str, dict[str, Any]]) -> Estimates:
+def ceilings_of(data: Mapping[str, Any]) -> Estimates:
     """Measured rates by name. Raises ValueError for one that no machine has: shares of it would be without end."""
-    found = {name: Estimate.from_json(each) for name, each in data.items()}
+    found = {name: decode(Estimate, each) for name, each in data.items()}
     for name, each in found.items():
         if why := absurd(name, each):
             raise ValueError(why)
@@ -114,5 +94,5 @@ def absurd(name: str, rate: Estimate) -> str | None:
     return None if odd is None else f"{name} is {odd:g} {rate.unit}, which no machine has"
 
 
-_GROUPS = ("work", "ceilings", "memory", "startup")
+_ALWAYS = ("precision", "work", "ceilings", "memory", "fidelity", "entropy_rate_nats", "notes")
 _LEAST, _MOST = 1e-3, 1e27  # per second: a test's own machine may be slow, and all of the world's are below the most

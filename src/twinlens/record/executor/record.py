@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from twinlens.errors import BadInput, nearest
+from twinlens.record.codec import OPTIONAL, reads
 from twinlens.record.executor.field import FIELDS, Field
 from twinlens.record.trust.foreign_text import without_paths
-from twinlens.record.trust.typed_value import typed
 from twinlens.spec.precision import Lens
 
 __all__ = [
@@ -49,22 +49,13 @@ class Fact:
     value: Any
     capture: Capture
     source: str
-    reason: str | None = None
+    reason: str | None = field(default=None, metadata=OPTIONAL)
 
     def __post_init__(self) -> None:
         if (self.value is None) != (self.capture == "unknown"):
             raise ValueError(f"a fact has a value or is unknown, not {self.value!r} {self.capture}")
         if self.capture == "unknown" and not self.reason:
             raise ValueError("an unknown fact says why")
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping; the reason only where there is one."""
-        return {key: value for key, value in asdict(self).items() if value is not None or key == "value"}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises ValueError for an unknown capture."""
-        return typed(cls, data)
 
 
 def observed(value: Any, source: str) -> Fact:
@@ -90,6 +81,16 @@ class Completeness:
     missing: tuple[str, ...]
 
 
+def _facts(data: Any) -> Any:
+    """The facts by id, which run.json holds without a name of their own; versions before kept paths in one of them."""
+    known = data.get(_ENVIRONMENT)
+    if isinstance(known, Mapping) and isinstance(known.get("value"), Mapping):
+        masked = {name: without_paths(str(value)) for name, value in known["value"].items()}
+        data = {**data, _ENVIRONMENT: {**known, "value": masked}}
+    return {"facts": data}
+
+
+@reads(_facts)
 @dataclass(frozen=True, slots=True)
 class ExecutorRecord:
     """Facts by field id. Raises BadInput (TL210) on an id that is not in FIELDS."""
@@ -102,23 +103,14 @@ class ExecutorRecord:
                 raise BadInput(f"unknown executor field {key!r}; {nearest(key, FIELDS)}", code="TL210")
         object.__setattr__(self, "facts", dict(self.facts))  # ours: the caller may change theirs
 
+    def __json__(self) -> Mapping[str, Fact]:
+        """Facts by id, in the table's order."""
+        return {key: self.facts[key] for key in FIELDS if key in self.facts}
+
     def value(self, key: str) -> Any:
         """The value of one field; None where it is unknown or absent."""
         fact = self.facts.get(key)
         return None if fact is None else fact.value
-
-    def to_json(self) -> dict[str, Any]:
-        """Facts by id, in the table's order."""
-        return {key: self.facts[key].to_json() for key in FIELDS if key in self.facts}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises BadInput on unknown ids."""
-        facts = {key: Fact.from_json(fact) for key, fact in data.items()}
-        if (known := facts.get(_ENVIRONMENT)) and isinstance(known.value, Mapping):  # versions before kept paths
-            masked = {name: without_paths(str(value)) for name, value in known.value.items()}
-            facts[_ENVIRONMENT] = replace(known, value=masked)
-        return cls(facts)
 
     def merged(self, other: ExecutorRecord | Mapping[str, Fact]) -> ExecutorRecord:
         """Both records as one: observed beats declared beats unknown, and between equals `other` wins."""
@@ -164,12 +156,3 @@ class PrecisionCheck:
     verdict: Agreement
     support: Support
     evidence: str
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping, None kept."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises ValueError for a verdict or a support that there is not."""
-        return typed(cls, data)

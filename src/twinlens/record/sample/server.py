@@ -6,13 +6,10 @@ engines of one server are summed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
 import pyarrow as pa
-
-from twinlens.record.trust.typed_value import typed
 
 _REAL = ("kv_use",)
 
@@ -101,12 +98,3 @@ class ServerReading:
     samples: int = 0
     failed: int = 0
     cpu_s: float = 0.0
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`. Raises ValueError for anything else."""
-        return typed(cls, data)

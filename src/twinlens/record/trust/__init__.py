@@ -1,1 +1,1 @@
-"""Checks on what is read back: checksums of rows, types of values, text that somebody else wrote."""
+"""Checks on what is read back: checksums of rows, and text that somebody else wrote."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from twinlens.record.codec import decode
 from twinlens.record.finding import IN_WORDS, Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording import (
@@ -79,7 +80,7 @@ def with_words(data: Any) -> Any:
     inner = {key: with_words(item) for key, item in data.items()}
     if not {"code", "severity", "numbers"} <= data.keys():
         return inner
-    finding = Finding.from_json(data)
+    finding = decode(Finding, data)
     return inner | {"text": sentence_of(finding), "advice": advice_of(finding)}
 
 

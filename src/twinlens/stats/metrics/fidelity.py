@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 
@@ -65,19 +64,6 @@ class Gate:
     go: bool
     broken: tuple[Finding, ...]
     tolerance: Mapping[str, float]
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        return {
-            "go": self.go,
-            "broken": [finding.to_json() for finding in self.broken],
-            "tolerance": dict(self.tolerance),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(data["go"], tuple(map(Finding.from_json, data["broken"])), data["tolerance"])
 
 
 def fidelity_gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> Gate | None:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from twinlens.record.codec import by_fields
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.validity import Validity
@@ -69,10 +70,9 @@ class PairedRatio:
             return "not valid"
         return _VALIDITY.get(self.label, "not valid")
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        plain = {name: getattr(self, name) for name in self.__slots__ if name not in ("ratio", "reason")}
-        return plain | {"reason": self.reason.to_json(), "ratio": self.ratio.to_json(), "validity": self.validity}
+    def __json__(self) -> dict[str, Any]:
+        plain = by_fields(self)
+        return plain | {name: plain.pop(name) for name in ("reason", "ratio")} | {"validity": self.validity}
 
 
 def paired_ratio(

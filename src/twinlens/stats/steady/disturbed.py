@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,11 +62,6 @@ class Disturbed:
             return replace(stretch, begin_s=begin_s, end_s=end_s)
 
         return replace(self, stretches=tuple(one(stretch) for stretch in self.stretches))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `dataclasses.asdict`."""
-        return cls(tuple(Disturbance(**one) for one in data["stretches"]), data["effect"], data["heavy"])
 
 
 UNDISTURBED = Disturbed()

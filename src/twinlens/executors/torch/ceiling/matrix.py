@@ -20,6 +20,7 @@ from twinlens.executors.torch.ceiling.timing import (
     sustained,
     timed,
 )
+from twinlens.record.codec import decode, encode
 from twinlens.record.estimate import Estimate
 from twinlens.units import FLOP_PER_S
 
@@ -132,4 +133,4 @@ def _passes(
 
 
 def _with_method(estimate: Estimate, method: str) -> Estimate:
-    return Estimate.from_json({**estimate.to_json(), "method": method})
+    return decode(Estimate, {**encode(estimate), "method": method})

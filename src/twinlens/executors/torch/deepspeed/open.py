@@ -24,6 +24,7 @@ from twinlens.executors.torch.parallel.place import rank_fields
 from twinlens.executors.torch.parallel.rank import Rank
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.train import refuse_unsupported
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import observed
@@ -59,7 +60,7 @@ def open_zero(spec: RunSpec, rank: Rank, say: Say) -> tuple[RankTraining, dict[s
     forget_peak(rank.device)
     training, _ = made()
     forget_peak(rank.device)  # last: building holds more than any row does
-    return training, {"facts": facts.to_json(), "exchange": {}, "compared": compared, "backend": backend}
+    return training, {"facts": encode(facts), "exchange": {}, "compared": compared, "backend": backend}
 
 
 def _compared(spec: RunSpec, asked: ZeroOptions, made: Made, say: Say) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -76,10 +76,6 @@ class Kernel:
     operands: tuple[str, ...] = ()
     sizes: tuple[tuple[int, ...], ...] = ()
     on_device: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain mapping."""
-        return {**asdict(self), "operands": list(self.operands), "sizes": [list(size) for size in self.sizes]}
 
 
 def kernels_seen(call: Callable[[], Any], device: torch.device | str = "cpu") -> tuple[Kernel, ...]:

@@ -16,6 +16,7 @@ from twinlens.executors.torch.parallel.gpus import on_processor, refuse_too_few_
 from twinlens.executors.torch.parallel.over_ranks import facts_over
 from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks
+from twinlens.record.codec import decode
 from twinlens.record.exchange import Exchange
 from twinlens.record.executor.facts import Facts
 from twinlens.record.finding import Finding
@@ -55,7 +56,7 @@ class TorchExchanger:
             {"order": "open-exchange", "kind": workload.exchange, "size_bytes": workload.size_bytes}, "opening"
         )
         self._count, self._origin_ns = 1, -1
-        facts = facts_over([Facts.from_json(each) for each in told], split=1)
+        facts = facts_over([decode(Facts, each) for each in told], split=1)
         shares = backend == "gloo" and self._ranks.share_a_clock
         found = Finding("exchange-on-processor", "notes", workload.exchange, {"ranks": asked.ranks})
         return replace(facts, findings=(*facts.findings, *slow, *([found] if shares else ())))

@@ -29,6 +29,7 @@ from twinlens.executors.torch.parallel.place import rank_fields
 from twinlens.executors.torch.parallel.rank_saves import RankSaves
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.train import refuse_unsupported
+from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import observed
 from twinlens.spec.asked_device import AskedDevice, asked_device
@@ -106,7 +107,7 @@ class Rank:
         """Buffers, some exchanges that no row is of, and facts of what runs."""
         self._exchange = exchange_of(kind, size_bytes, self.device)
         stamped(self._exchange, _WARM_EXCHANGES, self.device)
-        return exchange_facts(self.device).to_json()
+        return encode(exchange_facts(self.device))
 
     def _open(self, spec: RunSpec) -> dict[str, Any]:
         training, asked, backend = self._build(spec)
@@ -131,7 +132,7 @@ class Rank:
         compared = self._compared(training, asked, spec) if asked.compared_steps else {}
         forget_peak(self.device)  # last: the comparison holds more than any row does
         examined_s = time.monotonic() - begun_s
-        return {"facts": facts.to_json(), "exchange": exchanged, "compared": compared, "backend": backend,
+        return {"facts": encode(facts), "exchange": exchanged, "compared": compared, "backend": backend,
                 "examined_s": examined_s}  # fmt: skip
 
     def _compared(self, training: RankTraining, asked: ParallelOptions, spec: RunSpec) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.executors.torch.parallel.run_saves import RunSaves
 from twinlens.record.checkpoint import Checkpoints
+from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
@@ -70,7 +71,7 @@ class ParallelTrainer:
             program = replace(program, restarts=self._kill.restarts)
         self._ranks = Ranks(count, threads, self._options.patience_s, program)
         told = self._ranks.ask({"order": "open", "spec": spec.to_dict()}, "opening", say)
-        facts = facts_over([Facts.from_json(each["facts"]) for each in told], self._options.split, stages)
+        facts = facts_over([decode(Facts, each["facts"]) for each in told], self._options.split, stages)
         on_processor = told[0]["backend"] == "gloo"
         found = [
             against_one_process(told, spec.point.precision),
