@@ -9,7 +9,7 @@ import pytest
 
 from material import inference, measured
 from twinlens.record.greedy import GreedyAnswer, GreedyAnswers
-from twinlens.reporting.text.column import Column
+from twinlens.reporting.text.column import column
 from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.greedy import greedy_agreement
 from twinlens.stats.summary.group import Summary, group
@@ -62,7 +62,7 @@ def test_points_are_compared_with_the_widest_precision_wherever_it_stands(run: S
     assert found["fp32"].value is None
     assert "reference" in (found["fp32"].reason or "")
     shown = next(one for one in group([narrow, wide]) if one.point["precision"] == "fp32")
-    assert "it is the reference" in Column("agree", ("greedy_agreement",)).reason(shown)
+    assert "it is the reference" in column("greedy_agreement").reason(shown)
 
 
 def test_answers_to_other_prompts_and_a_point_alone_are_not_compared(run: Summary) -> None:

@@ -4,6 +4,7 @@ import pytest
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio, ratio_of_runs
 from twinlens.stats.estimator.repeats import over_runs, weakest
+from twinlens.stats.summary.over_repeats import over_repeats
 from twinlens.units import JOULES, RATIO, TOKENS_PER_S
 
 
@@ -208,3 +209,10 @@ def test_differences_of_runs_cover_the_truth():
     rng = np.random.default_rng(2)
     found = [difference_of_runs(rng.normal(5, 0.1, 3), rng.normal(5, 0.2, 3), unit="nat") for _ in range(600)]
     assert 0.92 <= sum(_covers(e, 0) for e in found) / 600 <= 0.985
+
+
+def test_counts_over_repeats_end_at_no_share():
+    runs = [{"restarts_used": Estimate(value, "", "restarts", "measured", n=1)} for value in (0.0, 1.0, 0.0)]
+    found = over_repeats("restarts_used", runs, is_open=False)
+    assert (found.low, found.high) == (0.0, pytest.approx(1 / 3 + 4.30265 / 3, abs=1e-4))
+    assert "cut at 1" not in found.method

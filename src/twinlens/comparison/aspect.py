@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from twinlens.record.executor.field import FIELDS, Field, Role
-from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.definition import definition_of
 
 Aspect = Literal[
     "model", "workload", "load", "content", "target", "quality", "precision", "batching", "settings", "compiler",
@@ -109,7 +109,6 @@ _FIELDS: dict[str, Rule] = {
 # Said by the spec too, which is compared field by field; or computed anew by this version for both.
 _LEFT_OUT = ("quality.tolerance", "protocol.warmup", "protocol.window", "protocol.repeats", "protocol.interval_method")
 _GROUPS = {"energy counter": "energy", "quality": "quality"}
-_OF_TARGET = ("goodput_per_s", "slo_attainment", "fluid_share")
 
 
 def rule_of_path(path: str) -> Rule:
@@ -137,9 +136,9 @@ def rule_of_field(field: Field) -> Rule | None:
 def touches(aspect: str, metric: str) -> bool:
     """Whether a difference in an aspect has a bearing on a metric: targets, quality and energy counters have theirs."""
     if aspect == "target":
-        return metric in _OF_TARGET or metric.endswith("_within")
+        return definition_of(metric).of_slo
     group = _GROUPS.get(aspect)
-    return group is None or (metric in METRICS and METRICS[metric].group == group)
+    return group is None or definition_of(metric).group == group
 
 
 def is_partial(aspect: str) -> bool:

@@ -13,7 +13,7 @@ from twinlens.stats.estimator.pooled import own_quantiles, pooled_quantile
 from twinlens.stats.estimator.ratio import chance_of, difference, difference_of_runs, ratio, ratio_of_runs
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.estimator.widened import reach_of, widened, widened_difference
-from twinlens.stats.metrics.definition import HEADLINE, METRICS
+from twinlens.stats.metrics.definition import HEADLINE, definition_of
 from twinlens.stats.paired.arrivals import OfArrivals, of_arrivals, shared_arrivals
 from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns
 from twinlens.stats.summary.group import Group
@@ -51,7 +51,7 @@ class Effect:
     @property
     def is_worse(self) -> bool | None:
         """Whether b is worse than a, as the metric counts; None where neither way is good, or it cannot be told."""
-        better = METRICS[self.metric].better if self.metric in METRICS else "none"
+        better = definition_of(self.metric).better
         if not self.apart or better == "none" or self.a.value is None or self.b.value is None:
             return None
         return (self.b.value < self.a.value) == (better == "more")
@@ -111,7 +111,7 @@ def headline(side: Side) -> str | None:
 
 
 def _is_shown(name: str) -> bool:
-    return name not in METRICS or METRICS[name].group not in _LEFT_OUT
+    return definition_of(name).group not in _LEFT_OUT
 
 
 def _effect(name: str, a: Group, b: Group, turns: ByTurns | None, paired: OfArrivals | None, level: float) -> Effect:

@@ -15,7 +15,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.stats.history.level import difference_of_levels, ratio_of_levels
 from twinlens.stats.history.shift import Shift, shifts
-from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.definition import definition_of
 
 _OF_THE_MOMENT = ("other work", "content")
 
@@ -126,7 +126,7 @@ def _change(
         Estimate(float(level.mean()), unit, f"mean of {level.size} entries", "derived", n=level.size)
         for level in (before, after)
     ]
-    better = METRICS[metric].better if metric in METRICS else "none"
+    better = definition_of(metric).better
     worse = None if better == "none" else bool((after.mean() < before.mean()) == (better == "more"))
     ratio, gap = ratio_of_levels(before, after), difference_of_levels(before, after, unit)
     near = tuple(each for each in edits if shift.earliest <= each.at <= shift.latest)

@@ -15,7 +15,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.scaled import inverse, scaled
-from twinlens.stats.metrics.definition import HEADLINE, METRICS
+from twinlens.stats.metrics.definition import HEADLINE, definition_of
 from twinlens.stats.paired.by_turns import Rates
 from twinlens.stats.summary.over_repeats import quantile_of
 from twinlens.units import COUNT
@@ -164,7 +164,7 @@ def _compared(a: Side, b: Side, rates: Mapping[str, Rates] | None) -> Comparison
 
 
 def _is_latency(metric: str) -> bool:
-    return metric in METRICS and METRICS[metric].group == "time" and quantile_of(metric) is not None
+    return definition_of(metric).group == "time" and quantile_of(metric) is not None
 
 
 def _refuse(sides: Sequence[Side]) -> None:

@@ -21,8 +21,7 @@ from twinlens.reporting.view import Entry, LensView, View, runs_word, why_not_va
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
 from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.spec.unsaid import FROM_LOG
-from twinlens.stats.finding.checks import is_impossible
-from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.definition import METRICS, is_impossible
 from twinlens.stats.summary.group import Group, Summary
 
 _MOST_SUBJECTS = 6

@@ -19,7 +19,7 @@ from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.text.serving_column import PLACE_HEADS
 from twinlens.reporting.text.serving_table import share_bounds
 from twinlens.spec.precision import Lens
-from twinlens.stats.finding.checks import is_impossible
+from twinlens.stats.metrics.definition import is_impossible
 from twinlens.stats.summary.group import Group
 from twinlens.units import digits, scale
 

@@ -7,13 +7,14 @@ from twinlens.record.run import Run
 from twinlens.reporting.display import clean, value
 from twinlens.reporting.text.search_table import limits_of
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Summary
 
 _CEILINGS = {
-    "mfu": ("matrix_flop_per_s", "matrix rate measured here"),
-    "mfu_own_shapes": ("matrix_flop_per_s_at", "matrix rate at its own shapes"),
-    "mbu": ("read_bytes_per_s", "read bandwidth measured here"),
-    "matvec_share": ("matvec_bytes_per_s", "matrix-vector rate measured here"),
+    "mfu": "matrix rate measured here",
+    "mfu_own_shapes": "matrix rate at its own shapes",
+    "mbu": "read bandwidth measured here",
+    "matvec_share": "matrix-vector rate measured here",
 }
 
 
@@ -40,7 +41,8 @@ def remarks(run: Run, summary: Summary) -> dict[str, str]:
 
 def _of_ceilings(facts: Facts) -> dict[str, str]:
     by_metric = {}
-    for id, (name, words) in _CEILINGS.items():
+    for id, words in _CEILINGS.items():
+        name = METRICS[id].ceiling
         if name in facts.ceilings and facts.ceilings[name].value is not None:
             by_metric[id] = f"of {value(facts.ceilings[name])}, {words}"
     model = facts.work.get("step_flop")

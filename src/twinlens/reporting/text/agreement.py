@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twinlens.reporting.text.column import Column
+from twinlens.reporting.text.column import column
 from twinlens.stats.summary.group import Group
 
 _COUNTS = (
@@ -12,7 +12,7 @@ _COUNTS = (
     ("requests", "server_requests_agreement"),
     ("mean TTFT from send", "server_ttft_agreement"),
 )
-_TOKENS = Column("tokens", ("server_tokens_agreement",))
+_TOKENS = column("server_tokens_agreement")
 
 
 def agreement_sentence(groups: Sequence[Group]) -> str:

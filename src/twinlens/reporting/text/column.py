@@ -12,8 +12,6 @@ from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.summary.group import Group
 
-_OF_PEAK = "of peak"  # the whole name, "sustained rate as a share of the peak", is too wide for 80 columns
-
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -26,7 +24,7 @@ class Column:
     @property
     def label(self) -> str:
         """The head where there is room for the metric's own name."""
-        return METRICS["retention"].label if self.head == _OF_PEAK else self.head
+        return METRICS["retention"].label if self.ids == ("retention",) else self.head
 
     def estimate(self, group: Group) -> tuple[str, Estimate] | None:
         """The metric's id and estimate for one group; None where it was never computed."""
@@ -54,6 +52,11 @@ class Column:
         return display.absence(of_group[0] if of_group else None, counted=counted)
 
 
+def column(*ids: str, head: str = "", bare: bool = False) -> Column:
+    """A column of metrics, under the head of the first of them or a head of this table's own."""
+    return Column(head or METRICS[ids[0]].heading, ids, bare)
+
+
 _ENERGY = {
     "training": ("energy_per_token_j", "energy_per_step_j"),
     "inference": ("energy_per_output_token_j", "energy_per_request_j"),
@@ -64,50 +67,49 @@ def columns(lens: Lens, groups: Sequence[Group]) -> tuple[Column, ...]:
     """The columns of one lens's table, in order; the fidelity column is text and stands apart."""
     rate_id = next((pair[0] for pair in map(headline, groups) if pair), HEADLINE[lens][0])
     first = (
-        Column(METRICS[rate_id].label, HEADLINE[lens], bare=True),
-        Column(_OF_PEAK, ("retention",)),
+        column(*HEADLINE[lens], head=METRICS[rate_id].label, bare=True),
+        column("retention"),
     )
     if lens == "collective":
         return (
-            Column("busbw", HEADLINE[lens]),
+            column(*HEADLINE[lens]),
             first[1],
-            Column("algbw", ("algorithm_bytes_per_s",)),
-            Column("exchanges/s", ("exchanges_per_s",), bare=True),
-            *(Column(q, (f"exchange_s_{q}",)) for q in ("p50", "p99")),
+            column("algorithm_bytes_per_s"),
+            column("exchanges_per_s", bare=True),
+            column("exchange_s_p50", head="p50"),
+            column("exchange_s_p99", head="p99"),
         )
     if lens == "training" and any("save_blocked_s" in group.metrics for group in groups):
         return (
             *first,
-            Column("step p50", ("step_s_p50",)),
-            Column("save costs", ("save_cost_s", "save_blocked_s")),
-            Column("recovery", ("recovery_s",)),
-            Column("goodput", ("training_goodput",)),
-            Column("loss", ("final_loss",), bare=True),
+            column("step_s_p50"),
+            column("save_cost_s", "save_blocked_s"),
+            column("recovery_s"),
+            column("training_goodput"),
+            column("final_loss", bare=True),
         )
     if lens == "training":
         return (
             *first,
             *_trained(groups),
-            Column("step p50", ("step_s_p50",)),
+            column("step_s_p50"),
             # Runs to a target are small and short: how long it took says more of them than how busy they were.
-            Column("to target", ("time_to_target_s",))
+            column("time_to_target_s")
             if any("time_to_target_s" in group.metrics for group in groups)
-            else Column("MFU", ("mfu", "mfu_own_shapes")),
-            Column("memory", ("peak_bytes",)),
-            Column("loss", ("final_loss",), bare=True),
-            Column("energy", _ENERGY[lens]),
+            else column("mfu", "mfu_own_shapes"),
+            column("peak_bytes"),
+            column("final_loss", bare=True),
+            column(*_ENERGY[lens]),
         )
     times = (
-        (Column("latency p50", ("e2e_latency_s_p50",)),)
-        if rate_id == HEADLINE[lens][1]
-        else (Column("TTFT p50", ("ttft_s_p50",)), Column("TPOT p50", ("tpot_s_p50",)))
+        (column("e2e_latency_s_p50"),) if rate_id == HEADLINE[lens][1] else (column("ttft_s_p50"), column("tpot_s_p50"))
     )
     return (
         *first,
         *times,
-        Column("MBU", ("mbu", "matvec_share")),
-        Column("memory", ("peak_bytes",)),
-        Column("energy", _ENERGY[lens]),
+        column("mbu", "matvec_share"),
+        column("peak_bytes"),
+        column(*_ENERGY[lens]),
     )
 
 
@@ -115,7 +117,7 @@ def _trained(groups: Sequence[Group]) -> tuple[Column, ...]:
     """The share of parameters that is trained, in a table in which it is not all of them everywhere."""
     shares = [share for group in groups if (share := group.metrics.get("trainable_share"))]
     some = any(share.value is not None and share.value < 1 for share in shares)
-    return (Column("trained", ("trainable_share",)),) if some else ()
+    return (column("trainable_share"),) if some else ()
 
 
 def measured(shown: Sequence[Column], groups: Sequence[Group]) -> tuple[Column, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import LoadKind, apart_of, load_of, place_of
-from twinlens.reporting.text.column import Column
+from twinlens.reporting.text.column import column
 from twinlens.stats.paired.policy_choice import Choice, TailDifference, choose
 from twinlens.stats.summary.group import Group
 from twinlens.units import show
@@ -26,11 +26,11 @@ WHY = (
     "(head-of-line blocking); gathering, nothing running and the batch not full. All of it is in TTFT and latency."
 )
 HOLD_COLUMNS = (
-    Column("hold p99", ("hold_s_p99",)),
-    Column("queued", ("queued_s_mean",)),
-    Column("blocked", ("blocked_s_mean",)),
-    Column("gathering", ("gathering_s_mean",)),
-    Column("latency p99", ("e2e_latency_s_p99",)),
+    column("hold_s_p99"),
+    column("queued_s_mean", head="queued"),
+    column("blocked_s_mean", head="blocked"),
+    column("gathering_s_mean", head="gathering"),
+    column("e2e_latency_s_p99"),
 )
 """Columns for points with a policy; the three in the middle are means."""
 

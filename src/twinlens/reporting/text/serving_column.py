@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twinlens.reporting.load_kind import LoadKind
-from twinlens.reporting.text.column import Column
+from twinlens.reporting.text.column import Column, column
 from twinlens.stats.metrics.fidelity import AGREEMENTS
 from twinlens.stats.summary.group import Group
 
@@ -16,7 +16,7 @@ ITEM_RATES = ("embedded_texts_per_s", "reranked_documents_per_s", "inference_ima
 """Rates of answers in one piece, one of which such a run has."""
 
 
-GATE = Column("gate", AGREEMENTS)
+GATE = column(*AGREEMENTS, head="gate")
 """The fidelity gate as a word, with the share of tokens that agree."""
 
 
@@ -28,44 +28,41 @@ def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:
         "goodput_per_s" in group.metrics and group.metrics["goodput_per_s"].value is not None for group in groups
     )
     reasons = any("ttfat_s_p50" in group.metrics for group in groups)
-    good = (
-        Column("goodput /s", ("goodput_per_s",), bare=True)
-        if has_slo
-        else Column("done /s", ("requests_per_s",), bare=True)
-    )
+    good = column("goodput_per_s", bare=True) if has_slo else column("requests_per_s", bare=True)
     if any(rate in group.metrics for group in groups for rate in ITEM_RATES):
         return (
             good,
-            Column("items /s", ITEM_RATES, bare=True),
-            *(Column(f"latency {q}", (f"e2e_latency_s_{q}",)) for q in ("p50", "p99")),
-            Column("within SLO", ("slo_attainment",)),
+            column(*ITEM_RATES, head="items /s", bare=True),
+            column("e2e_latency_s_p50"),
+            column("e2e_latency_s_p99"),
+            column("slo_attainment"),
         )
     agrees = any("greedy_agreement" in group.metrics for group in groups)
     compared = any(name in group.metrics for group in groups for name in AGREEMENTS)
     return (
         good,
-        Column("TTFT p50", ("ttft_s_p50",)),
+        column("ttft_s_p50"),
         # Who waits for an answer waits for its first token and not for that of the reasoning before it.
         *(
-            (Column("TTFAT p50", ("ttfat_s_p50",)), Column("TTFAT p99", ("ttfat_s_p99",)))
+            (column("ttfat_s_p50"), column("ttfat_s_p99"))
             if reasons
-            else (Column("TTFT p99", ("ttft_s_p99",)), *(() if agrees else (Column("TPOT p50", ("tpot_s_p50",)),)))
+            else (column("ttft_s_p99"), *(() if agrees else (column("tpot_s_p50"),)))
         ),
-        Column("TPOT p99", ("tpot_s_p99",)),
-        Column("within SLO", ("slo_attainment",)),
-        *((Column("agree", ("greedy_agreement",)),) if agrees else ()),
+        column("tpot_s_p99"),
+        column("slo_attainment"),
+        *((column("greedy_agreement"),) if agrees else ()),
         *((GATE,) if compared else ()),
     )
 
 
 _ALSO = (
-    Column("output tokens/s", ("output_tokens_per_s",), bare=True),
-    Column("TTFT p90", ("ttft_s_p90",)),
-    Column("TPOT p90", ("tpot_s_p90",)),
-    Column("E2E p50", ("e2e_latency_s_p50",)),
-    Column("E2E p90", ("e2e_latency_s_p90",)),
-    Column("E2E p99", ("e2e_latency_s_p99",)),
-    Column("failed", ("failed_share",)),
+    column("output_tokens_per_s", bare=True),
+    column("ttft_s_p90"),
+    column("tpot_s_p90"),
+    column("e2e_latency_s_p50", head="E2E p50"),
+    column("e2e_latency_s_p90", head="E2E p90"),
+    column("e2e_latency_s_p99", head="E2E p99"),
+    column("failed_share"),
 )
 
 

@@ -27,8 +27,7 @@ from twinlens.reporting.view import in_order, why_not_valid
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
 from twinlens.reporting.wording.quality import IMPOSSIBLE
 from twinlens.spec.precision import Lens
-from twinlens.stats.finding.checks import is_impossible
-from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.metrics.definition import METRICS, is_impossible
 from twinlens.stats.metrics.quality import EQUAL_STEPS
 from twinlens.stats.summary.group import Group, Summary
 

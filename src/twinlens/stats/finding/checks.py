@@ -20,6 +20,7 @@ from twinlens.stats.finding.saves import of_saves
 from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, row_spread
 from twinlens.stats.finding.streaming import not_streamed
 from twinlens.stats.finding.switches import optimisations
+from twinlens.stats.metrics.definition import is_impossible
 from twinlens.stats.metrics.disturbance import POWER_CAP, other_programs, throttled
 from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.metrics.quality import divergence, missed_target, target_nats
@@ -32,18 +33,11 @@ from twinlens.stats.steady.rule import SteadyRule
 from twinlens.stats.summary.group import Verdict
 from twinlens.stats.summary.serving import is_served
 
-SHARES = ("mfu", "hfu", "mfu_datasheet", "mfu_own_shapes", "prefill_mfu", "mbu", "matvec_share")
-"""Shares of a ceiling, which cannot be above 1."""
 CEILING_STEADY = 0.1
 """A ceiling that differs by more after a run has moved: on a quiet machine its repeats scatter by a few per cent."""
 
 MEMORY_NEAR = 0.05
 """How far what a rank holds may be from theory's prediction: norms and step counters are left out there."""
-
-
-def is_impossible(id: str, estimate: Estimate) -> bool:
-    """Whether a figure is a share of a ceiling and above it."""
-    return id in SHARES and estimate.value is not None and estimate.value > 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,9 +249,8 @@ def target_missed(seen: Seen) -> Iterable[Finding]:
 
 def impossible_share(seen: Seen) -> Iterable[Finding]:
     """A share of a ceiling above 1, so that nobody has to notice it unaided."""
-    for id in SHARES:
-        share = seen.metrics.get(id)
-        if share is not None and is_impossible(id, share):
+    for id, share in seen.metrics.items():
+        if is_impossible(id, share):
             yield Finding("impossible-share", "warns", id, {"share": share.value}, {id: share})
 
 

@@ -14,6 +14,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.protocol import Tolerance
 from twinlens.stats.estimator.interval import FEWEST_SKEWED, mean_of_independent
 from twinlens.stats.estimator.repeats import binomial_bounds, mean_of_shares
+from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import NATS, RATIO
 
 _LEVEL = 0.95
@@ -21,7 +22,7 @@ _DIVERGENCES = {
     "kl_nats": "KL(fp32 || this)",
     "kl_top_nats": "KL(reference || this) over the tokens that both name, all others as one,",
 }
-AGREEMENTS = ("top1_agreement", "answer_agreement")
+AGREEMENTS = tuple(id for id, metric in METRICS.items() if metric.tolerance == "top1_agreement")
 """Shares of tokens on which a run agrees with its reference; a run has one of them."""
 
 
@@ -70,15 +71,13 @@ def fidelity_gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> Gate | 
     """Go or no-go of a lower precision; None where nothing was compared."""
     if all(name not in metrics or metrics[name].value is None for name in AGREEMENTS):
         return None
-    limits = {
-        **dict.fromkeys(AGREEMENTS, (tolerance.top1_agreement, True)),
-        **dict.fromkeys(_DIVERGENCES, (tolerance.kl_nats, False)),
-        "perplexity_change": (tolerance.perplexity_change, False),
-    }
     broken = []
-    for name, (limit, at_least) in limits.items():
-        value = metrics[name].value if name in metrics else None
-        if value is not None and (value < limit if at_least else value > limit):
+    for name, metric in METRICS.items():
+        value = metrics[name].value if metric.tolerance and name in metrics else None
+        if value is None:
+            continue
+        limit, at_least = getattr(tolerance, metric.tolerance), metric.better == "more"
+        if value < limit if at_least else value > limit:
             numbers = {"value": value, "limit": limit, "at_least": at_least}
             broken.append(Finding("out-of-tolerance", "warns", name, numbers, {name: metrics[name]}))
     return Gate(not broken, tuple(broken), tolerance.model_dump())

@@ -9,26 +9,13 @@ from typing import Any
 from twinlens.record.estimate import Estimate
 from twinlens.record.validity import Validity
 from twinlens.stats.estimator.pooled import pooled_quantile
-from twinlens.stats.estimator.repeats import FEWEST_RUNS, Kind, cut, over_runs, weakest
+from twinlens.stats.estimator.repeats import FEWEST_RUNS, cut, over_runs, weakest
 from twinlens.stats.estimator.widened import widened
-from twinlens.stats.metrics.definition import METRICS, is_of_pace
+from twinlens.stats.metrics.definition import Metric, definition_of, is_impossible, is_of_pace
 from twinlens.stats.serving.goodput import good_rate_of_runs
 
 Metrics = Mapping[str, Estimate]
 """Of one run, by name."""
-
-# What may be below 0; all else is an amount.
-_SIGNED = ("loss_gap", "perplexity_change")
-_AT_MOST_ONE = (
-    "retention",
-    "top1_agreement",
-    "answer_agreement",
-    "draft_acceptance",
-    "prefix_hit_ratio",
-    "merged_share",
-)
-_OF_A_CEILING = ("mfu", "mfu_own_shapes", "mfu_datasheet", "hfu", "prefill_mfu", "mbu", "matvec_share")
-_OF_REQUESTS = ("slo_attainment", "failed_share", "fluid_share")
 
 
 def provisional(
@@ -42,7 +29,7 @@ def provisional(
         return dict(metrics)
     rate_is_given = point.get("rate_per_s") is not None
     return {
-        name: cut(widened(each, hidden), None, 1.0 if _is_share(name, [each]) else None)
+        name: cut(widened(each, hidden), None, _most(definition_of(name), [each]))
         if is_of_pace(name, rate_is_given=rate_is_given)
         else each
         for name, each in metrics.items()
@@ -60,8 +47,8 @@ def over_repeats(name: str, runs: Sequence[Metrics], *, is_open: bool) -> Estima
     estimates = [run.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
     if len(estimates) > 1 and (q := quantile_of(name)) is not None:
         return _of_quantiles(estimates, q)
-    least, most = None if name in _SIGNED else 0.0, 1.0 if _is_share(name, estimates) else None
-    return over_runs(estimates, kind=_kind(name), least=least, most=most)
+    metric = definition_of(name)
+    return over_runs(estimates, kind=metric.joins, least=metric.least, most=_most(metric, estimates))
 
 
 def quantile_of(name: str) -> float | None:
@@ -92,14 +79,6 @@ def _goodput(runs: Sequence[Metrics]) -> Estimate | None:
     return good_rate_of_runs(over_repeats("slo_attainment", runs, is_open=True), rates)
 
 
-def _is_share(name: str, estimates: list[Estimate]) -> bool:
-    """Whether more than the whole cannot be. A ceiling that one run was above is none: its shares have no bound."""
-    if name in _OF_A_CEILING:
-        return all(estimate.value is None or estimate.value <= 1 for estimate in estimates)
-    return name in _AT_MOST_ONE or (name in METRICS and METRICS[name].group == "share")
-
-
-def _kind(name: str) -> Kind:
-    if name in _OF_REQUESTS or name.endswith("_within"):
-        return "share"
-    return "bracket" if name in ("time_to_target_s", "samples_to_target", "energy_to_target_j") else "mean"
+def _most(metric: Metric, estimates: list[Estimate]) -> float | None:
+    """The bound of a metric. A ceiling that one run was above is none: its shares have no bound."""
+    return None if any(is_impossible(metric.id, estimate) for estimate in estimates) else metric.most
