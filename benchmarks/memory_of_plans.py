@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks.prediction.megatron import megatron_bytes, megatron_state_bytes
 from twinlens.api.plan.asked import subject_of
 from twinlens.planning.fit.placement import TRAINING_SHORT
 from twinlens.planning.fit.serving import Serving, serving_parts
@@ -27,7 +28,6 @@ from twinlens.spec.device import load_device
 from twinlens.spec.model.config import shape_from_config
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.layout import LAYOUTS
-from twinlens.theory.megatron import megatron_bytes, megatron_state_bytes
 from twinlens.theory.parameter import parameters
 
 GIB = 2.0**30

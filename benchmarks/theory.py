@@ -12,7 +12,11 @@ from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import median_of
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.step import Place, decode_step
+from twinlens.theory.flop import decode_flop
+from twinlens.theory.memory import kv_bytes, weights_bytes
+from twinlens.theory.number import Number
+from twinlens.theory.roofline import time_floor_s
+from twinlens.theory.traffic import decode_step_bytes
 from twinlens.units import COUNT
 
 ONE_BY_ONE, VECTORISED = 5_000, 100_000  # evaluations per second of CPU
@@ -45,13 +49,19 @@ def run(options: argparse.Namespace) -> tuple[list[Finding], list[str]]:
 
 def _each(shape: DecoderShape, calls: int) -> None:
     for call in range(calls):
-        decode_step(shape, Place(**H200, bits_per_weight=4.5), 1 + call % 64, 1024 + call)
+        _decode_step(shape, 4.5, 1 + call % 64, 1024 + call)
 
 
 def _array(shape: DecoderShape, points: int) -> None:
     at = np.arange(points)
-    place = Place(**H200, bits_per_weight=np.where(at % 2, 16.0, 4.5))
-    decode_step(shape, place, 1 + at % 512, 1 + 7 * (at % 4096))
+    _decode_step(shape, np.where(at % 2, 16.0, 4.5), 1 + at % 512, 1 + 7 * (at % 4096))
+
+
+def _decode_step(shape: DecoderShape, bits: Number, batch: Number, context: Number) -> Number:
+    """Memory in bytes and the least time in seconds of a decode step on an H200."""
+    flop, moved = batch * decode_flop(shape, context), decode_step_bytes(shape, context, batch, bits)
+    memory = weights_bytes(shape, bits) + kv_bytes(shape, context, sequences=batch)
+    return memory, time_floor_s(flop, moved, **H200).time_s
 
 
 def _per_s(work: Callable[[], None], evaluations: int) -> float:

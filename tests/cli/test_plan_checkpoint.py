@@ -8,8 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
-from twinlens.planning.checkpoint import Span, save_plan
-from twinlens.theory.checkpoint import daly, goodput
+from twinlens.planning.checkpoint import Span, daly, goodput, save_plan
 
 
 def call(*words: str) -> Result:

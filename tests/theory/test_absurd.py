@@ -15,22 +15,22 @@ from twinlens.theory.collective import (
     bus_bandwidth,
     bus_factor,
     collective_time_s,
-    context_parallel_bytes,
-    expert_bytes,
-    gradient_bytes,
-    pipeline_bytes,
     tensor_parallel_bytes,
-    zero_bytes,
 )
-from twinlens.theory.energy import energy_cost, energy_each_j, energy_j, energy_share, node_power_w, work_energy_j
+from twinlens.theory.energy import energy_cost, energy_j, energy_share, node_power_w
 from twinlens.theory.flop import decode_flop, forward_flop, hardware_flop_per_token, training_flop_per_token
 from twinlens.theory.layout import LAYOUTS
 from twinlens.theory.memory import activation_bytes, kv_bytes, kv_bytes_per_token, weights_bytes
-from twinlens.theory.roofline import attainable_flop_per_s, batch_at_ridge, ridge_point, time_floor_s
+from twinlens.theory.roofline import (
+    attainable_flop_per_s,
+    batch_at_ridge,
+    expected_tokens,
+    ridge_point,
+    speed_up,
+    time_floor_s,
+)
 from twinlens.theory.serving import most_sequences, prefill_activation_bytes, serving_memory
 from twinlens.theory.sharding import Split, sharded_memory
-from twinlens.theory.speculative import expected_tokens, speed_up
-from twinlens.theory.step import Place, decode_step, prefill
 from twinlens.theory.traffic import decode_traffic, prefill_bytes, training_step_bytes, weights_read_bytes
 
 SHAPE = load_model("mixtral-8x7b").shape
@@ -63,28 +63,17 @@ CALLS: list[Call] = [
     (lambda **n: bus_factor("all-reduce", **n), {"ranks": 8}),
     (lambda **n: bus_bandwidth("all-gather", **n), {"size_bytes": 8, "time_s": 1, "ranks": 8}),
     (lambda **n: collective_time_s("all-reduce", **n), {"size_bytes": 8, "ranks": 8, "bus_bytes_per_s": 1, "hop_s": 1}),
-    (lambda **n: gradient_bytes(S, **n), {"ranks": 8, "bytes_per_gradient": 2}),
-    (lambda **n: zero_bytes(S, stage=3, **n), {
-        "ranks": 8, "bytes_per_weight": 2, "bytes_per_gradient": 2, "accumulation": 2}),
     (lambda **n: tensor_parallel_bytes(S, **n), {"tokens": 9, "ranks": 8, "bytes_per_element": 2}),
-    (lambda **n: expert_bytes(S, **n), {"tokens": 9, "ranks": 8, "bytes_per_element": 2}),
-    (lambda **n: pipeline_bytes(S, **n), {"tokens": 9, "bytes_per_element": 2}),
-    (lambda **n: context_parallel_bytes(S, **n), {"tokens": 9, "ranks": 8, "bytes_per_element": 2}),
     (expected_tokens, {"acceptance": 0.8, "drafted": 4}),
     (speed_up, {"acceptance": 0.8, "drafted": 4, "draft_cost": 0.1, "check_cost": 1}),
     (node_power_w, {"device_w": 700, "devices": 8, "host_factor": 1.5, "pue": 1.3}),
     (energy_j, {"power_w": 700, "time_s": 2}),
-    (energy_each_j, {"power_w": 700, "per_s": 2}),
     (energy_cost, {"energy": 700, "price_per_kwh": 2}),
     (energy_share, {"power_w": 700, "price_per_kwh": 0.1, "capital_per_hour": 1}),
-    (work_energy_j, {"flop": 1, "bytes_moved": 1, "time_s": 1, "j_per_flop": 1, "j_per_byte": 1, "idle_w": 1}),
     (ridge_point, {"flop_per_s": 1, "bytes_per_s": 1}),
     (attainable_flop_per_s, {"flop_per_byte": 1, "flop_per_s": 1, "bytes_per_s": 1}),
     (time_floor_s, {"flop": 1, "bytes_moved": 1, "flop_per_s": 1, "bytes_per_s": 1}),
     (batch_at_ridge, {"flop_per_s": 1, "bytes_per_s": 1, "bits_per_weight": 1}),
-    (lambda batch, context, **n: decode_step(S, Place(**n), batch, context), {
-        "batch": 1, "context": 1, "flop_per_s": 1, "bytes_per_s": 1, "bits_per_weight": 4, "kv_bytes_per_element": 1}),
-    (lambda **n: prefill(S, Place(1.0, 1.0), **n), {"tokens": 1, "batch": 1}),
 ]  # fmt: skip
 
 

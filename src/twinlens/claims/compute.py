@@ -9,8 +9,7 @@ from twinlens.claims.memory import does_not_fit
 from twinlens.claims.said import View, part_of_whole
 from twinlens.claims.subject import bandwidth_of, context_of, devices_of, peak_of, stored_of, subject_of
 from twinlens.theory.flop import prefill_flop
-from twinlens.theory.roofline import batch_at_ridge
-from twinlens.theory.speculative import expected_tokens
+from twinlens.theory.roofline import batch_at_ridge, expected_tokens
 
 _MOST_DRAFTS = 32
 

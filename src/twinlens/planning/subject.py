@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from twinlens.planning.figure import Input
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.parameter import parameters
 from twinlens.theory.weight_format import mean_bits, weight_format
 
 
@@ -34,11 +33,6 @@ class Subject:
     def own_format(self) -> str | None:
         """The format of the weights as they lie in a file, else as their maker publishes them."""
         return self.stored_format or self.released
-
-    @property
-    def active_params(self) -> int:
-        """Parameters that one token passes."""
-        return parameters(self.shape).active if self.shape else self.params
 
     def weight_bits(self, name: str) -> float:
         """Mean bits per weight in a format, or as stored; without layers, those of the format's matrices."""

@@ -13,9 +13,7 @@ import numpy as np
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.workload.collective import BUS_PARTS
-from twinlens.theory.attention import kept_elements
 from twinlens.theory.number import Number, amount, choose, count, rate
-from twinlens.theory.parameter import parameters
 
 Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "send"]
 Algorithm = Literal["ring", "tree"]
@@ -66,68 +64,9 @@ def collective_time_s(
     return passes * hops * amount("hop_s", hop_s) + moved / rate("bus_bytes_per_s", bus_bytes_per_s)
 
 
-def gradient_bytes(shape: DecoderShape, ranks: Number, bytes_per_gradient: Number = 2.0) -> Number:
-    """All-reduce of all gradients, once per optimizer step."""
-    return parameters(shape).total * rate("bytes_per_gradient", bytes_per_gradient) * bus_factor("all-reduce", ranks)
-
-
-def zero_bytes(
-    shape: DecoderShape,
-    ranks: Number,
-    stage: int,
-    bytes_per_weight: Number = 2.0,
-    bytes_per_gradient: Number = 2.0,
-    accumulation: Number = 1,
-) -> Number:
-    """Per optimizer step: 2 passes over the model up to stage 2, and 3 at stage 3 (arXiv 1910.02054, section 7).
-
-    From stage 2 on gradients are scattered after every microbatch; at stage 3 weights are gathered for each, twice.
-    """
-    if stage not in (0, 1, 2, 3):
-        raise BadInput(f"zero is a stage from 0 to 3, not {stage}")
-    passes = count("accumulation", accumulation)
-    gathered = 2 * passes if stage == 3 else 1
-    scattered = passes if stage >= 2 else 1
-    per_pass = parameters(shape).total * bus_factor("all-gather", ranks)
-    return per_pass * (
-        gathered * rate("bytes_per_weight", bytes_per_weight)
-        + scattered * rate("bytes_per_gradient", bytes_per_gradient)
-    )
-
-
 def tensor_parallel_bytes(
     shape: DecoderShape, tokens: Number, ranks: Number, bytes_per_element: Number = 2.0, *, training: bool = True
 ) -> Number:
     """All-reduces of tokens × hidden: two per layer forward, two backward (Megatron, arXiv 1909.08053)."""
     each = amount("tokens", tokens) * shape.hidden * rate("bytes_per_element", bytes_per_element)
     return (4 if training else 2) * shape.layers * each * bus_factor("all-reduce", ranks)
-
-
-def expert_bytes(
-    shape: DecoderShape, tokens: Number, ranks: Number, bytes_per_element: Number = 2.0, *, training: bool = True
-) -> Number:
-    """All-to-alls of a rank's `tokens`, a copy for each chosen expert: out and back forward, and again backward."""
-    chosen = shape.experts.per_token if shape.experts else 0
-    each = amount("tokens", tokens) * chosen * shape.hidden * rate("bytes_per_element", bytes_per_element)
-    return (4 if training else 2) * shape.expert_layers * each * bus_factor("all-to-all", ranks)
-
-
-def pipeline_bytes(
-    shape: DecoderShape, tokens: Number, bytes_per_element: Number = 2.0, *, training: bool = True
-) -> Number:
-    """Activations of `tokens` sent to the next stage, and their gradients back."""
-    return (
-        (2 if training else 1) * amount("tokens", tokens) * shape.hidden * rate("bytes_per_element", bytes_per_element)
-    )
-
-
-def context_parallel_bytes(
-    shape: DecoderShape, tokens: Number, ranks: Number, bytes_per_element: Number = 2.0, *, training: bool = True
-) -> Number:
-    """Keys and values of a rank's `tokens` passed round the ring; backward they go round with their gradients.
-
-    Ring attention, arXiv 2310.01889.
-    """
-    passed = sum(kept_elements(shape, latent=False))
-    each = amount("tokens", tokens) * passed * rate("bytes_per_element", bytes_per_element)
-    return (3 if training else 1) * each * (count("ranks", ranks) - 1)

@@ -1,7 +1,4 @@
-"""Energy of work, modelled. Numbers may be arrays (theory/number.py); power in watts, energy in joules.
-
-Energy roofline: Choi, Bedard, Fowler, Vuduc 2013, doi 10.1109/IPDPS.2013.77.
-"""
+"""Energy of work, modelled. Numbers may be arrays (theory/number.py); power in watts, energy in joules."""
 
 from __future__ import annotations
 
@@ -26,25 +23,6 @@ def node_power_w(device_w: Number, devices: Number = 1, host_factor: Number = 1.
 def energy_j(power_w: Number, time_s: Number) -> Number:
     """Joules at this mean power."""
     return amount("power_w", power_w) * amount("time_s", time_s)
-
-
-def energy_each_j(power_w: Number, per_s: Number) -> Number:
-    """Joules per token (or request, or step) at a sustained rate."""
-    return amount("power_w", power_w) / rate("per_s", per_s)
-
-
-def work_energy_j(
-    flop: Number, bytes_moved: Number, time_s: Number, j_per_flop: Number, j_per_byte: Number, idle_w: Number = 0.0
-) -> Number:
-    """Energy roofline: arithmetic, traffic, and the power that flows whatever is done."""
-    work = amount("flop", flop) * amount("j_per_flop", j_per_flop)
-    traffic = amount("bytes_moved", bytes_moved) * amount("j_per_byte", j_per_byte)
-    return work + traffic + amount("idle_w", idle_w) * amount("time_s", time_s)
-
-
-def energy_balance_flop_per_byte(j_per_flop: Number, j_per_byte: Number) -> Number:
-    """Intensity at which arithmetic and traffic take the same energy; the ridge point of time is another number."""
-    return rate("j_per_byte", j_per_byte) / rate("j_per_flop", j_per_flop)
 
 
 def energy_cost(energy: Number, price_per_kwh: Number) -> Number:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from twinlens.spec.model.shape import DecoderShape, ModelShape, Recurrent, VitShape
+from twinlens.spec.model.tower import ImageTower
 from twinlens.theory.convolution import convolutions
 
 
@@ -189,3 +190,20 @@ def vit_tokens(shape: VitShape, image_size: int) -> int:
     """Patches of an image of this side, and the class token."""
     side: int = image_size // shape.patch_size
     return side * side + 1
+
+
+# Image towers: encoders as in Dosovitskiy et al. (arXiv 2010.11929) and Qwen2.5-VL (arXiv 2502.13923).
+
+
+def tower_parameters(tower: ImageTower) -> int:
+    """Parameters of an image encoder and its projector, exactly; a head that scores classes is no part of either."""
+    hidden, norm = tower.hidden, tower.hidden * (2 if tower.norm_bias else 1)
+    weights = 4 * hidden**2 + (3 if tower.gated_mlp else 2) * hidden * tower.intermediate
+    layer = weights + 2 * norm + 4 * hidden + (2 if tower.gated_mlp else 1) * tower.intermediate + hidden
+    patch = tower.channels * tower.frames * tower.patch_size**2 * hidden + (hidden if tower.patch_bias else 0)
+    positions = 0
+    if tower.learned_positions and tower.image_size is not None:
+        positions = ((tower.image_size // tower.patch_size) ** 2 + tower.class_token) * hidden
+    projector = sum(step.inputs * step.outputs + step.bias * step.outputs for step in tower.projections)
+    outer = tower.outer_norms * norm + tower.projector_norm + tower.class_token * hidden
+    return tower.layers * layer + patch + positions + outer + projector

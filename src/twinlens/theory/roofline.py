@@ -5,12 +5,12 @@ No work is faster than its FLOP or its bytes allow. Numbers may be arrays (theor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from twinlens.errors import BadInput
-from twinlens.theory.number import Number, amount, choose, larger, rate, smaller
+import numpy as np
+
+from twinlens.theory.number import Number, amount, choose, is_scalar, larger, rate, share, smaller
 
 Binds = Literal["compute", "bandwidth"]
 
@@ -27,11 +27,6 @@ class Floor:
 def ridge_point(flop_per_s: Number, bytes_per_s: Number) -> Number:
     """FLOP per byte above which compute binds and below which bandwidth does."""
     return rate("flop_per_s", flop_per_s) / rate("bytes_per_s", bytes_per_s)
-
-
-def ridge_points(flop_per_s: Mapping[str, Number], bytes_per_s: Number) -> dict[str, Number]:
-    """The ridge point of each precision of one device: the narrower the format, the farther to the right."""
-    return {precision: ridge_point(peak, bytes_per_s) for precision, peak in flop_per_s.items()}
 
 
 def intensity(flop: Number, bytes_moved: Number) -> Number:
@@ -53,20 +48,34 @@ def time_floor_s(flop: Number, bytes_moved: Number, flop_per_s: Number, bytes_pe
     return Floor(larger(compute_s, memory_s), choose(compute_s >= memory_s, "compute", "bandwidth"))
 
 
-def compute_time_s(flop: Mapping[str, Number], flop_per_s: Mapping[str, Number]) -> Number:
-    """Seconds of arithmetic done in several precisions, each at its own peak: Σ flop_p / peak_p.
-
-    Raises BadInput for a precision without a peak.
-    """
-    for precision in flop:
-        if precision not in flop_per_s:
-            raise BadInput(f"no peak is known for {precision}; known: {', '.join(flop_per_s) or 'none'}")
-    return sum(amount("flop", done) / rate("flop_per_s", flop_per_s[name]) for name, done in flop.items())
-
-
 def batch_at_ridge(flop_per_s: Number, bytes_per_s: Number, bits_per_weight: Number = 16.0) -> Number:
     """Sequences at which decode turns from bandwidth- to compute-bound, KV traffic left out.
 
     Each weight is 2 FLOP per sequence and bits/8 bytes per step, so batch = ridge × bits / 16.
     """
     return ridge_point(flop_per_s, bytes_per_s) * rate("bits_per_weight", bits_per_weight) / 16
+
+
+# Speculative decoding (Leviathan et al., arXiv 2211.17192).
+
+
+def expected_tokens(acceptance: Number, drafted: Number) -> Number:
+    """Tokens that one pass of the large model yields: (1 − a^(k+1)) / (1 − a), and k + 1 where all are accepted.
+
+    `acceptance`: the share a of drafted tokens that are accepted, each independently. The pass itself adds one token.
+    """
+    a, k = share("acceptance", acceptance), amount("drafted", drafted)
+    if is_scalar(a) and is_scalar(k):
+        return k + 1.0 if a == 1 else (1 - a ** (k + 1)) / (1 - a)
+    below = np.where(a == 1, 0.5, a)  # never divide by zero
+    return np.where(a == 1, k + 1.0, (1 - below ** (k + 1.0)) / (1 - below))
+
+
+def speed_up(acceptance: Number, drafted: Number, draft_cost: Number, check_cost: Number = 1.0) -> Number:
+    """Tokens per second with speculation over those without.
+
+    `draft_cost`: time of one draft token over that of an ordinary step. `check_cost`: time of a pass over k + 1 tokens
+    per sequence over that of an ordinary step: 1 while weights bind, up to k + 1 where arithmetic does.
+    """
+    spent = amount("drafted", drafted) * amount("draft_cost", draft_cost) + rate("check_cost", check_cost)
+    return expected_tokens(acceptance, drafted) / spent

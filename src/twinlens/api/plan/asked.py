@@ -26,8 +26,7 @@ from twinlens.spec.model.reader.tower import tower_from_config
 from twinlens.spec.model.reference import list_models, load_model
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.document import read_json
-from twinlens.theory.parameter import parameters
-from twinlens.theory.tower import tower_parameters
+from twinlens.theory.parameter import parameters, tower_parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS
 
 _USUAL_CONTEXT = 8192

@@ -67,10 +67,6 @@ class TrainingAnswer:
     unseen: tuple[str, ...]
     fitted_on: str
 
-    def time_to_train_s(self, tokens: float) -> float:
-        """Seconds to train on `tokens`, without failures and checkpoints."""
-        return tokens / self.tokens_per_s
-
 
 def serving_answer(question: ServingQuestion, known: Calibrated | None = None) -> ServingAnswer:
     """Latency and throughput of one copy. Raises BadInput where one sequence has no room, or the queue no end."""

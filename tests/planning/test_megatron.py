@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.prediction.megatron import megatron_bytes, megatron_state_bytes
 
 from twinlens.spec.model.reference import load_model
 from twinlens.theory.layout import LAYOUTS
-from twinlens.theory.megatron import megatron_bytes, megatron_state_bytes
 
 EACH = LAYOUTS["16-bit-fp32-master-and-gradients"].total
 GIB = 2.0**30
