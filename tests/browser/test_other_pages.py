@@ -24,11 +24,12 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.diagnosis.diagnosis import diagnose_run
 from twinlens.record.finding import Finding
-from twinlens.reporting.html.comparison_page import write_comparison
+from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.comparing.history import history_document
+from twinlens.reporting.comparing.ledger import ledger_document
+from twinlens.reporting.document.html import write
 from twinlens.reporting.html.diagnosis_page import write_diagnosis
-from twinlens.reporting.html.history_page import write_history
-from twinlens.reporting.html.ledger_page import write_ledger
-from twinlens.reporting.html.table_page import write_table
+from twinlens.reporting.tables import lenses_document, runtimes_document
 
 pytestmark = pytest.mark.browser
 PAGES = ("diagnosis", "comparison", "ledger", "lenses", "runtimes", "history")
@@ -83,20 +84,21 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     ranks = rankings([[_side(name, rate)] for name, rate in (("a", 10.0), ("b", 20.0), ("c", 20.1))])
     return {
         "diagnosis": write_diagnosis([(pair, diagnose_run(*pair)) for pair in runs], folder / "diagnosis.html"),
-        "comparison": write_comparison(
-            [compare(steps[0], each) for each in steps[1:]], folder / "comparison.html", (), ranks
+        "comparison": write(
+            comparison_document([compare(steps[0], each) for each in steps[1:]], (), ranks), folder / "comparison.html"
         ),
-        "lenses": write_table(
-            lens_rows([compare(steps[0], each) for each in steps[1:]]),
-            [("base", Finding("fitness-unknown", "notes"))],
-            (),
+        "lenses": write(
+            lenses_document(
+                lens_rows([compare(steps[0], each) for each in steps[1:]]),
+                [("base", Finding("fitness-unknown", "notes"))],
+            ),
             folder / "lenses.html",
         ),
-        "runtimes": write_table(
-            (), (), runtime_shares([_runtime("engine"), _runtime("server")]), folder / "split.html"
+        "runtimes": write(
+            runtimes_document(runtime_shares([_runtime("engine"), _runtime("server")])), folder / "split.html"
         ),
-        "history": write_history([_nights()], folder / "history.html"),
-        "ledger": write_ledger(ledger(steps, prices=Prices(3.6, 1e6)), folder / "ledger.html"),
+        "history": write(history_document([_nights()]), folder / "history.html"),
+        "ledger": write(ledger_document(ledger(steps, prices=Prices(3.6, 1e6))), folder / "ledger.html"),
     }
 
 

@@ -13,8 +13,9 @@ import twinlens as tl
 from material import for_rows, inference, measured, study_of, training
 from twinlens.cli.main import app
 from twinlens.measurement.study import measure_study
-from twinlens.reporting.html.comparison_page import comparison_page
-from twinlens.reporting.html.table_page import table_page
+from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.document.html import html
+from twinlens.reporting.tables import lenses_document
 from twinlens.spec.load import dump
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
@@ -184,11 +185,11 @@ def test_a_page_holds_every_comparison_and_escapes_what_is_foreign(studies: dict
     assert call(studies["before"], studies["both"], "-o", file).exit_code == 0
     page = file.read_text(encoding="utf-8")
     assert "Comparable with qualifiers." in page
-    assert "fields that differ" in page
+    assert "Fields that differ" in page
     assert "http" not in page.replace("http-equiv", "").replace('xmlns="http://www.w3.org/2000/svg"', "")
     (found,) = tl.compare(tl.read(studies["before"]), tl.read(studies["both"]))
     bad = replace(found, b=replace(found.b, name="<script>alert(1)</script>"))
-    assert "<script>" not in comparison_page([bad])
+    assert "<script>" not in html(comparison_document([bad]))
     refused = call(studies["before"], studies["both"], "-o", file / "page.html")
     assert refused.exit_code == 2
     assert "the report cannot be written" in refused.stderr
@@ -215,7 +216,7 @@ def test_the_lens_table_is_a_page_too_and_escapes_what_is_foreign(tmp_path: Path
         assert words in page
     found = tl.table("lenses", study)
     bad = replace(found.rows[0], change="<script>alert(1)</script>")
-    assert "<script>" not in table_page([bad])
+    assert "<script>" not in html(lenses_document([bad], ()))
 
 
 def test_a_table_that_is_none_and_runs_that_hold_no_split_are_one_sentence(studies: dict[str, Path]) -> None:

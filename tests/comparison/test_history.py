@@ -13,9 +13,10 @@ from scipy.signal import lfilter
 from sides import side
 from twinlens.comparison.history import Entry, History, history
 from twinlens.record.codec import encode
-from twinlens.reporting.history_markdown import history_markdown
-from twinlens.reporting.html.history_page import history_page
-from twinlens.reporting.screen.history import history_screen
+from twinlens.reporting.comparing.history import history_document
+from twinlens.reporting.document.html import html
+from twinlens.reporting.document.markdown import markdown
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.text.table import plain
 from twinlens.stats.history.level import difference_of_levels, ratio_of_levels
 from twinlens.stats.history.shift import LEVEL, shifts
@@ -50,7 +51,7 @@ def test_a_change_has_its_day_its_size_and_what_changed_then() -> None:
     assert change.ratio.value == pytest.approx(0.91, abs=0.01)
     assert [edit.difference.field for edit in change.edits] == ["software.driver.version"]
     assert [(edit.at, edit.difference.field) for edit in found.quiet] == [(6, "host.kernel")]
-    text = plain(history_screen([found]))
+    text = plain(screen(history_document([found])))
     assert text.startswith("output tokens/s: 1 change in 24 measurements.")
     words = " ".join(text.split())
     assert re.search(r"2026-10-15: [89]\.?\d* % lower", words)
@@ -70,7 +71,9 @@ def test_one_odd_night_a_constant_and_too_few_are_no_change() -> None:
     assert shifts(odd) == ()
     assert shifts([5.0] * 40) == ()
     assert shifts([1.0, 1, 1, 1, 9, 9, 9, 9, 9]) == ()
-    assert "9 measurements. Changes are looked for in 10 or more" in plain(history_screen([nights([5.0] * 9)]))
+    assert "9 measurements. Changes are looked for in 10 or more" in plain(
+        screen(history_document([nights([5.0] * 9)]))
+    )
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5])
@@ -96,9 +99,9 @@ def test_a_ratio_of_what_may_be_0_is_a_difference() -> None:
 
 def test_markdown_page_and_json_say_the_same() -> None:
     found = nights(SLOWER, {14: {"software.driver.version": "<b>560</b>"}})
-    markdown, page = history_markdown([found]), history_page([found])
-    assert markdown.startswith("**output tokens/s: 1 change in 24 measurements.**")
-    for text in (markdown, page):
+    notes, page = markdown(history_document([found])), html(history_document([found]))
+    assert "## output tokens/s: 1 change in 24 measurements." in notes
+    for text in (notes, page):
         assert "% lower" in text
         assert "<b>560" not in text
     assert "<svg" in page
@@ -109,8 +112,8 @@ def test_markdown_page_and_json_say_the_same() -> None:
 
 def test_edits_beyond_the_last_few_are_counted_and_the_page_has_all_of_them() -> None:
     found = nights(SLOWER, {night: {"host.kernel": f"6.{night}"} for night in range(2, 12)})
-    words = " ".join(plain(history_screen([found])).split())
+    words = " ".join(plain(screen(history_document([found]))).split())
     assert "; and at 6 earlier measurements." in words
-    page = history_page([found])
+    page = html(history_document([found]))
     assert "changed before it" in page
     assert all(f"kernel 6.{night} → 6.{night + 1}" in page for night in range(2, 11))

@@ -15,7 +15,8 @@ from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.reporting.chart.ledger_bars import ledger_charts
-from twinlens.reporting.screen.ledger import ledger_screen
+from twinlens.reporting.comparing.ledger import ledger_document
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.text.table import plain
 from twinlens.stats.metrics.fidelity import Gate
 
@@ -51,7 +52,7 @@ def test_each_step_has_what_changed_its_ratio_and_what_it_repays() -> None:
     assert last.before.effects[0].ratio.value == pytest.approx(2.0)
     assert last.baseline.effects[0].ratio.value == pytest.approx(4.0)
     assert found.metrics["latency"] == "e2e_latency_s_p50"
-    text = plain(ledger_screen(found))
+    text = plain(screen(ledger_document(found)))
     assert text.startswith("All steps together: 4.00× (3.")
     assert text.count("\n") <= 24
     assert max(map(len, text.splitlines())) <= 80
@@ -70,7 +71,7 @@ def test_latencies_at_each_steps_own_throughput_are_told_with_it_and_not_compare
             assert ratios["e2e_latency_s_p50"].value is None
             assert ratios["e2e_latency_s_p50"].reason == OWN_LOAD
             assert ratios["requests_per_s"].value is not None
-    told = " ".join(plain(ledger_screen(found)).split())
+    told = " ".join(plain(screen(ledger_document(found))).split())
     assert "one load" not in told
     assert "latency p50 is at each step's own load (10.0, 20.0, 40.0 requests/s) and not compared" in told
     assert [chart.id for chart in ledger_charts(found)] == ["ledger-throughput", "ledger-utilisation"]
@@ -86,7 +87,7 @@ def test_latencies_of_steps_that_met_one_rate_are_compared() -> None:
     assert found.steps[1].before is not None
     ratios = {effect.metric: effect.ratio.value for effect in found.steps[1].before.effects}
     assert ratios["e2e_latency_s_p50"] == pytest.approx(0.5, rel=0.01)
-    told = plain(ledger_screen(found))
+    told = plain(screen(ledger_document(found)))
     assert "one workload at 5 requests/s" in told
     assert "own load" not in told
     assert "ledger-latency" in [chart.id for chart in ledger_charts(found)]
@@ -100,7 +101,7 @@ def test_a_step_that_fails_its_fidelity_gate_counts_in_no_total() -> None:
     found = ledger([step("fp32", 10), step("bf16", 20, "point.precision=bf16"), failing])
     assert [each.fails_fidelity for each in found.steps] == [False, False, True]
     assert found.last is found.steps[1]
-    text = " ".join(plain(ledger_screen(found)).split())
+    text = " ".join(plain(screen(ledger_document(found))).split())
     assert text.startswith("All steps together: 2.00× (")
     assert "Step 2 fails its fidelity gate and counts in no total." in text
     assert [each["fails_fidelity"] for each in encode(found)["steps"]] == [False, False, True]
@@ -117,7 +118,7 @@ def test_without_a_price_or_a_volume_there_is_no_money_and_never_0() -> None:
     bare, priced = (ledger([step("a", 10), step("b", 20)], prices=prices) for prices in (None, Prices(3.6)))
     assert bare.steps[1].figures["cost"].reason == "no price was given"
     assert (priced.steps[1].repays.value, priced.steps[1].repays.reason) == (None, "no volume was given")
-    assert "not given: cost (no price was given)" in plain(ledger_screen(bare))
+    assert "not given: cost (no price was given)" in plain(screen(ledger_document(bare)))
 
 
 def test_no_cell_of_a_ledger_is_cut_at_80_columns() -> None:
@@ -127,7 +128,7 @@ def test_no_cell_of_a_ledger_is_cut_at_80_columns() -> None:
     steps += [
         step(f"a long name of step {place}", 10.0 * 2**place, *changes[:place], label="drift") for place in (1, 2, 3)
     ]
-    text = plain(ledger_screen(ledger(steps, prices=Prices(3.6, 1e6))))
+    text = plain(screen(ledger_document(ledger(steps, prices=Prices(3.6, 1e6)))))
     assert text.count("\n") <= 24
     assert "…" not in text.split("not measured")[0]
     assert "3  a long name of step 3: " in text
@@ -155,7 +156,7 @@ def test_one_side_and_two_lenses_make_no_ledger() -> None:
 
 
 def test_a_step_that_is_not_ranked_says_so_and_has_no_ratio() -> None:
-    text = plain(ledger_screen(ledger([step("a", 10), step("b", 20, label="drift")])))
+    text = plain(screen(ledger_document(ledger([step("a", 10), step("b", 20, label="drift")]))))
     assert "The last step has no ratio to the baseline." in text
     assert "✗ 1" in text
     assert "1  b: " in text

@@ -9,8 +9,9 @@ from sides import side
 from twinlens.comparison.ranking import rankings
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
+from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.ranking import ranking_table
-from twinlens.reporting.screen.comparison import comparison_screen
 from twinlens.reporting.text.table import plain
 
 METRIC = {"inference": "output_tokens_per_s", "training": "training_tokens_per_s"}
@@ -58,7 +59,7 @@ def test_each_lens_has_a_ranking_of_its_own_and_two_folders_have_none() -> None:
         ("inference", [1, 2, 3]),
     ]
     assert rankings(folders[:2]) == ()
-    text = plain(comparison_screen([compare(folders[0][0], folders[1][0])] * 2, (), found))
+    text = plain(screen(comparison_document([compare(folders[0][0], folders[1][0])] * 2, (), found)))
     assert [line.split() for line in text.splitlines() if line[:2] in ("a ", "b ", "c ")] == [
         ["a", "3", "1"],
         ["b", "2", "2"],
@@ -77,7 +78,7 @@ def test_rankings_at_two_points_say_their_points_and_candidates_keep_the_end_of_
     heads, rows = ranking_table(rankings(folders))
     assert [head.splitlines()[-1] for head in heads] == ["rank", "fp32", "bf16"]
     assert len({row[0] for row in rows}) == 3
-    text = plain(comparison_screen([compare(folders[0][0], folders[1][0])] * 2, (), rankings(folders)))
+    text = plain(screen(comparison_document([compare(folders[0][0], folders[1][0])] * 2, (), rankings(folders))))
     assert [line.split()[0][-7:] for line in text.splitlines() if line.startswith("…")] == [
         "study_a", "study_b", "study_c",
     ]  # fmt: skip

@@ -18,7 +18,8 @@ from twinlens.errors import BadInput
 from twinlens.pages import find
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
-from twinlens.reporting.screen.tables import lenses_screen, runtimes_screen
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.tables import lenses_document, runtimes_document
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 
@@ -51,7 +52,7 @@ def test_a_change_has_a_cell_in_each_lens_and_no_number_of_both() -> None:
     assert row.change == "bf16 against fp32"
     assert row.training is not None
     assert row.inference is not None
-    shown = plain(lenses_screen(rows, ()), 80)
+    shown = plain(screen(lenses_document(rows, ())), 80)
     line = next(line for line in shown.splitlines() if line.startswith("bf16 against fp32"))
     assert "2.00×" in line
     assert "1.40×" in line
@@ -60,9 +61,9 @@ def test_a_change_has_a_cell_in_each_lens_and_no_number_of_both() -> None:
 
 
 def test_a_lens_without_that_pair_says_so() -> None:
-    shown = plain(lenses_screen(lens_rows([pair("inference", 2.0, "int8-weight")]), ()), 80)
+    shown = plain(screen(lenses_document(lens_rows([pair("inference", 2.0, "int8-weight")]), ())), 80)
     assert "does not exist" in shown, "weights of 8 bits are not trained"
-    assert "not measured" in plain(lenses_screen(lens_rows([pair("training", 2.0)]), ()), 80)
+    assert "not measured" in plain(screen(lenses_document(lens_rows([pair("training", 2.0)]), ())), 80)
 
 
 def test_a_training_run_against_an_inference_run_is_no_row() -> None:
@@ -83,7 +84,7 @@ def test_the_share_of_kernels_is_worked_by_hand() -> None:
     assert share.share.high is not None
     assert share.share.low < 0.75 < share.share.high
     assert (share.share.n, share.rest.n) == (6, 6)
-    shown = plain(runtimes_screen([found]), 80)
+    shown = plain(screen(runtimes_document([found])), 80)
     assert "75 %" in shown
     assert "10.0 ms" in shown
 

@@ -10,8 +10,9 @@ from sides import side
 from twinlens.comparison.match import pairs_of
 from twinlens.comparison.verdict import Comparison, compare
 from twinlens.record.finding import Finding
+from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.comparison import rows_of, short_name, short_pair, verdict_words
-from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.wording.finding import sentence_of
 
@@ -31,7 +32,7 @@ def test_training_against_inference_is_a_category_error_without_any_figure() -> 
     assert (comparison.verdict, codes(comparison), comparison.effects) == ("category error", ["lens-differs"], ())
     assert "Compare training with training" in words(comparison)
     assert verdict_words(comparison) == "Category error."
-    assert "A  a" in plain(comparison_screen([comparison]))
+    assert "A  a" in plain(screen(comparison_document([comparison])))
 
 
 def test_one_name_for_two_formats_is_a_category_error() -> None:
@@ -167,7 +168,7 @@ def test_a_metric_that_may_be_0_is_compared_by_its_difference() -> None:
 def test_bytes_are_shown_in_their_unit() -> None:
     values = {TOKENS: (1.0,) * 3, "peak_bytes": (2.0**30,) * 3}
     comparison = compare(side("a", values), side("b", values, stack={"host.memory_bytes": 16 * 2**30}))
-    assert "1.00 GiB" in plain(comparison_screen([comparison]))
+    assert "1.00 GiB" in plain(screen(comparison_document([comparison])))
 
 
 def test_a_screen_has_24_lines_however_much_there_is_to_say() -> None:
@@ -175,15 +176,16 @@ def test_a_screen_has_24_lines_however_much_there_is_to_say() -> None:
     values = dict.fromkeys((TOKENS, "ttft_s_p50", "ttft_s_p99", "tpot_s_p50", "peak_bytes"), (1.0, 1.1, 1.2))
     a = side("a" * 60, values, stack=dict.fromkeys(stack, "x"))
     b = side("b" * 60, values, asked=["point.precision=bf16"], stack=stack | {"software.driver.version": "9"})
-    for screen in (comparison_screen([compare(a, b)]), comparison_screen([compare(a, b)] * 40)):
-        text = plain(screen)
+    for pairs in ([compare(a, b)], [compare(a, b)] * 40):
+        text = plain(screen(comparison_document(pairs)))
         assert text.count("\n") <= 24
         assert max(map(len, text.splitlines())) <= 80
-    assert "No counterpart, so not compared: c." in plain(whole_screen([compare(a, b)], ["c"]))
+    whole = screen(comparison_document([compare(a, b)], ["c"]), whole=True)
+    assert "No counterpart, so not compared: c." in plain(whole)
 
 
 def test_a_name_cannot_reach_the_terminal_with_escapes() -> None:
-    text = plain(comparison_screen([compare(side("a\x1b[31m"), side("b\u202e"))]))
+    text = plain(screen(comparison_document([compare(side("a\x1b[31m"), side("b\u202e"))])))
     assert "\x1b" not in text
     assert "\u202e" not in text
 
@@ -228,7 +230,7 @@ def test_names_that_would_be_cut_to_the_same_lose_what_they_share() -> None:
 def test_a_table_of_several_keeps_its_marks_and_its_intervals() -> None:
     values = {TOKENS: (100.0, 101.0, 102.0)}
     a, b = side("a" * 30 + " · fp32", values), side("b" * 30 + " · bf16", values)
-    text = plain(comparison_screen([compare(a, b)] * 2))
+    text = plain(screen(comparison_document([compare(a, b)] * 2)))
     row = text.splitlines()[3].split("  ")
     assert row[:5] == ["✓", "…bbbbbbbbbb · bf16", "…aaaaaaaaaa · fp32", "output tokens/s", "1.00×"]
     assert row[-1] == "0.98–1.02×"

@@ -23,7 +23,8 @@ from twinlens.measurement.summary_file import summary_of
 from twinlens.record.exchange import EXCHANGE_SCHEMA, Exchange, Exchanges
 from twinlens.record.run import Run
 from twinlens.record.store import create_run
-from twinlens.reporting.screen.comparison import comparison_screen
+from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.text.table import plain
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.stats.metrics.collective import exchange_metrics, exchange_steadiness
@@ -135,7 +136,7 @@ def test_ranks_or_networks_are_compared_at_the_same_size_and_sizes_are_not(tmp_p
         repeated(folder, {"noise": 0.02, "bus_bytes_per_s": rate})
     (found,) = tl.compare(str(before), str(after))
     assert found.verdict != "not comparable", [each.code for each in found.findings]
-    shown = plain(comparison_screen([found], (), ()))
+    shown = plain(screen(comparison_document([found], (), ())))
     assert "busbw" in shown or "bus bandwidth" in shown
     first = next(each for each in found.effects if each.metric == "bus_bytes_per_s")
     expected = (0.001 + MIB / 1e9) / (0.001 + MIB / 2e8)

@@ -18,9 +18,10 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.reporting.chart.forest import forest_chart
 from twinlens.reporting.chart.ledger_bars import ledger_charts
+from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.comparing.ledger import ledger_document
 from twinlens.reporting.comparison import rows_of, says_unit
-from twinlens.reporting.html.comparison_page import comparison_page
-from twinlens.reporting.html.ledger_page import ledger_page, write_ledger
+from twinlens.reporting.document.html import html, write
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 BF16 = "point.precision=bf16"
@@ -56,7 +57,7 @@ def test_a_forest_has_a_line_for_each_metric_with_a_ratio_and_says_its_noise_flo
 def test_sides_without_a_ratio_have_no_forest_and_the_page_still_stands() -> None:
     comparison = compare(served("a", 10), trained("b", 20))
     assert forest_chart(comparison, "forest") is None
-    assert "Category error" in comparison_page([comparison])
+    assert "Category error" in html(comparison_document([comparison]))
 
 
 def test_ranks_of_both_lenses_stand_side_by_side_in_one_table() -> None:
@@ -64,11 +65,11 @@ def test_ranks_of_both_lenses_stand_side_by_side_in_one_table() -> None:
         [replace(each, folder=name) for each in (served(name, rate), trained(name, 100 * rate))]
         for name, rate in (("first", 10.0), ("second", 20.0), ("third", 40.0))
     ]
-    text = comparison_page([compare(folders[0][0], folders[1][0])], (), rankings(folders))
-    head = text[text.index('id="ranks"') : text.index("</thead>")]
-    assert "inference: output tokens/s" in head
-    assert "training: tokens/s" in head
-    assert 'id="ranks"' not in comparison_page([compare(folders[0][0], folders[1][0])])
+    text = html(comparison_document([compare(folders[0][0], folders[1][0])] * 2, (), rankings(folders)))
+    head = text[text.index("<caption>Ranks, one lens beside the other") :].partition("</thead>")[0]
+    assert "inference output tokens/s" in head
+    assert "training tokens/s" in head
+    assert "<caption>Ranks" not in html(comparison_document([compare(folders[0][0], folders[1][0])]))
 
 
 def test_a_ledger_page_has_steps_charts_and_what_was_not_measured(tmp_path: Path) -> None:
@@ -76,7 +77,7 @@ def test_a_ledger_page_has_steps_charts_and_what_was_not_measured(tmp_path: Path
                    prices=Prices(3.6, 1e6))  # fmt: skip
     ids = [one.id for one in ledger_charts(found)]
     assert ids == ["ledger-throughput", "ledger-cost", "ledger-repays"], "latencies are at three throughputs"
-    text = write_ledger(found, tmp_path / "new" / "ledger.html").read_text(encoding="utf-8")
+    text = write(ledger_document(found), tmp_path / "new" / "ledger.html").read_text(encoding="utf-8")
     assert text.count("<svg") == 3
     assert "All steps together: 4.00×" in text
     assert "Not measured: " in text
@@ -86,7 +87,7 @@ def test_a_ledger_page_has_steps_charts_and_what_was_not_measured(tmp_path: Path
 def test_without_prices_a_ledger_has_no_money_and_says_so() -> None:
     found = ledger([served("a", 10), served("b", 20, BF16)])
     assert [one.id for one in ledger_charts(found)] == ["ledger-throughput"]
-    assert "Not given: cost (no price was given)" in ledger_page(found)
+    assert "Not given: cost (no price was given)" in html(ledger_document(found))
 
 
 @pytest.mark.parametrize(("label", "unit", "said"), [("output tokens/s", "tokens/s", True), ("step p50", "s", False)])
@@ -103,8 +104,8 @@ def test_hostile_names_do_not_reach_the_pages_as_marks() -> None:
     a, b = served(HOSTILE, 10), served(f"b{HOSTILE}", 20, BF16, stack={"software.driver.version": HOSTILE})
     folders = [[replace(each, folder=f"{HOSTILE}{place}")] for place, each in enumerate((a, b, served("c", 30)))]
     for text in (
-        comparison_page([compare(a, b)], [HOSTILE], rankings(folders)),
-        ledger_page(ledger([a, b], prices=Prices(1.0, 10.0))),
+        html(comparison_document([compare(a, b)], [HOSTILE], rankings(folders))),
+        html(ledger_document(ledger([a, b], prices=Prices(1.0, 10.0)))),
     ):
         assert "<script>" not in text
         assert "<img" not in text

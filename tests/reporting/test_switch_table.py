@@ -14,10 +14,10 @@ from twinlens.comparison.switches import SHOWN, SwitchRow, switch_rows
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.reporting.html.table_page import write_switches
+from twinlens.reporting.document.html import write
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.screen.tables import switches_screen
-from twinlens.reporting.tables import switch_cells, switch_remarks
+from twinlens.reporting.tables import switch_cells, switch_remarks, switches_document
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import in_order
 from twinlens.stats.summary.group import group
@@ -58,13 +58,13 @@ def test_the_table_says_ratio_and_interval_and_what_was_found(rows: tuple[Switch
     assert cells[0] == "max sequences 2"
     assert cells[3].startswith("1.00× (")
     assert cells[3].endswith("=?"), "the same rows on both sides"
-    text = plain(switches_screen(rows))
+    text = plain(screen(switches_document(rows)))
     assert "prefix caching off" in text
     assert max(map(len, text.splitlines())) <= 80
     remarks = switch_remarks(rows)
     assert [remark.partition(":")[0] for remark in remarks] == ["max sequences 2", "prefix caching off", "default"]
     assert "came from the prefix cache" in remarks[-1], "of three repeats the first"
-    page = write_switches(rows, tmp_path / "table.html").read_text()
+    page = write(switches_document(rows), tmp_path / "table.html").read_text()
     assert "max sequences 2" in page
     assert "<script" not in page
 
@@ -84,7 +84,7 @@ def test_no_ratio_and_no_interval_of_a_switch_is_cut(
 ) -> None:
     change = {"chunked_prefill_tokens": 2048, "prefix_caching": False, "ngram_tokens": 4}
     chosen = [replace(with_ratios(row, low), change=change) for row in rows]
-    text = plain(switches_screen(chosen), width)
+    text = plain(screen(switches_document(chosen)), width)
     assert "…" not in text.partition("Ratios to the default")[0]
     assert text.count("no interval" if low is None else "0.98–1.06×") == 8
     assert max(map(len, text.splitlines())) <= width

@@ -24,8 +24,9 @@ from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
+from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.screen.comparison import comparison_screen
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.summary.group import group
@@ -43,7 +44,9 @@ def compare(*runs: Runs, noise: Runs | None = None) -> tuple[Comparison, ...]:
     """
     found = pairs(*runs)
     made = compared(found, floor(found, noise))
-    return Found.of(made, lambda: plain(comparison_screen(made, [side.name for side in found.alone], ranked(found))))
+    return Found.of(
+        made, lambda: plain(screen(comparison_document(made, [side.name for side in found.alone], ranked(found))))
+    )
 
 
 def broken_limits(*runs: Runs, limits: Sequence[str], noise: Runs | None = None) -> tuple[Finding, ...]:

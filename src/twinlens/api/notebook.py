@@ -72,9 +72,10 @@ def _outcome(outcome: Outcome) -> str:
 
 
 def _comparison(comparison: Comparison) -> str:
-    from twinlens.reporting.screen.comparison import comparison_screen
+    from twinlens.reporting.comparing.comparison import comparison_document
+    from twinlens.reporting.document.terminal import screen
 
-    return _card(comparison_screen((comparison,)))
+    return _card(screen(comparison_document((comparison,))))
 
 
 def _diagnosis(diagnosis: Diagnosis) -> str:
@@ -90,9 +91,10 @@ def _claim(found: ClaimResult) -> str:
 
 
 def _ledger(ledger: Ledger) -> str:
-    from twinlens.reporting.screen.ledger import ledger_screen
+    from twinlens.reporting.comparing.ledger import ledger_document
+    from twinlens.reporting.document.terminal import screen
 
-    return _card(ledger_screen(ledger))
+    return _card(screen(ledger_document(ledger)))
 
 
 def _card(screen: RenderableType) -> str:

@@ -10,8 +10,9 @@ from twinlens.comparison.match import Pairs
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.record.run import Run
-from twinlens.reporting.html.comparison_page import comparison_page
-from twinlens.reporting.screen.comparison import whole_screen
+from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.document.html import html
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.screen.runs_table import runs_table
 from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import Material
@@ -45,5 +46,5 @@ def comparison_texts(given: Sequence[Iterable[Run]]) -> dict[str, str]:
     except BadInput:
         return {}  # one point, or nothing that has a counterpart
     comparisons, alone = compared(found), [side.name for side in found.alone]
-    text = plain(whole_screen(comparisons, alone, ranked(found)))
-    return {"comparison.txt": text + "\n", "comparison.html": comparison_page(comparisons, alone)}
+    document = comparison_document(comparisons, alone, ranked(found))
+    return {"comparison.txt": plain(screen(document, whole=True)) + "\n", "comparison.html": html(document)}

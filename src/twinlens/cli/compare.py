@@ -14,10 +14,12 @@ from twinlens.comparison.metric_name import one_metric
 from twinlens.comparison.verdict import of_metric
 from twinlens.errors import GateFailed
 from twinlens.record.codec import encode
-from twinlens.reporting.comparison_markdown import comparison_markdown
-from twinlens.reporting.screen.comparison import comparison_screen, whole_screen
-from twinlens.reporting.screen.ledger import ledger_screen
-from twinlens.reporting.screen.tables import lenses_screen, runtimes_screen, switches_screen
+from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.comparing.ledger import ledger_document
+from twinlens.reporting.document.block import Document
+from twinlens.reporting.document.markdown import markdown
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.tables import lenses_document, runtimes_document, switches_document
 from twinlens.reporting.wording.finding import sentence_of
 
 
@@ -45,37 +47,37 @@ def run_ledger(
 ) -> None:
     with sentences():
         found = ledger(*paths, price_per_hour=price_per_hour, per_month=per_month)
+        document = ledger_document(found)
         if json:
             print_json(found.to_json())
         else:
-            out().print(ledger_screen(found))
-        if page is not None:
-            from twinlens.reporting.html.ledger_page import write_ledger
-
-            write_ledger(found, page)
-            err().print(f"report: {page.resolve()}", soft_wrap=True)
+            out().print(screen(document))
+        _write(document, page)
 
 
 def run_table(paths: list[Path], kind: str, json: bool, whole: bool, page: Path | None = None) -> None:
     with sentences():
         found = table(kind, *paths)
         fits = [(fit.name, each) for fit in found.fits for each in (fit.fitness, fit.training) if each is not None]
+        if found.switches:
+            document = switches_document(found.switches)
+        elif found.shares:
+            document = runtimes_document(found.shares)
+        else:
+            document = lenses_document(found.rows, fits)
         if json:
             print_json(found.to_json())
-        elif found.switches:
-            out().print(switches_screen(found.switches))
-        elif found.shares:
-            out().print(runtimes_screen(found.shares))
         else:
-            out().print(lenses_screen(found.rows, fits, whole))
-        if page is not None:
-            from twinlens.reporting.html.table_page import write_switches, write_table
+            out().print(screen(document, whole=whole))
+        _write(document, page)
 
-            if found.switches:
-                write_switches(found.switches, page)
-            else:
-                write_table(found.rows, fits, found.shares, page)
-            err().print(f"report: {page.resolve()}", soft_wrap=True)
+
+def _write(document: Document, page: Path | None) -> None:
+    if page is not None:
+        from twinlens.reporting.document.html import write  # charts are heavy
+
+        write(document, page)
+        err().print(f"report: {page.resolve()}", soft_wrap=True)
 
 
 def _compare(paths: list[Path], form: Form) -> None:
@@ -90,14 +92,10 @@ def _compare(paths: list[Path], form: Form) -> None:
     if form.json:
         print_json(comparison_json(comparisons, found.alone, ranks) | {"failures": encode(broken)})
     elif form.markdown:
-        sys.stdout.write(comparison_markdown(comparisons, broken))
+        sys.stdout.write(markdown(comparison_document(comparisons, alone, ranks, broken), head=False))
     else:
-        out().print((whole_screen if form.whole or metric else comparison_screen)(comparisons, alone, ranks))
-    if form.page is not None:
-        from twinlens.reporting.html.comparison_page import write_comparison
-
-        write_comparison(comparisons, form.page, alone, ranks)
-        err().print(f"report: {form.page.resolve()}", soft_wrap=True)
+        out().print(screen(comparison_document(comparisons, alone, ranks), whole=form.whole or metric is not None))
+    _write(comparison_document(comparisons, alone, ranks), form.page)
     if broken:
         more = f" (and {len(broken) - 1} more)" if len(broken) > 1 else ""
         raise GateFailed(f"{sentence_of(broken[0])}{more}")

@@ -1,6 +1,8 @@
-"""Parts of a ledger that a terminal and a page show alike: heads, cells, remarks, and what was not measured."""
+"""Words of a ledger, for its document and its charts: heads, cells, remarks, and what was not measured."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from twinlens.comparison.ledger import PER, Ledger, Step
 from twinlens.comparison.verdict import Comparison
@@ -9,6 +11,9 @@ from twinlens.reporting import display
 from twinlens.reporting.comparison import first_effect, says_unit, short_name
 from twinlens.reporting.wording.effect import label_of
 from twinlens.reporting.wording.finding import sentence_of
+
+if TYPE_CHECKING:
+    pass
 
 LEGEND = "× before: ratio to the step above, with its interval; =?: the two cannot be told apart."
 

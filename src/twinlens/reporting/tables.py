@@ -1,16 +1,18 @@
-"""Tables of evidence as words and cells, for the screen and the page alike: training beside inference, and the share of
-kernels in a served token."""
+"""Documents of tables: training beside inference, switches of a server, and the share of kernels in a served token."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from twinlens.comparison.effect import Effect
 from twinlens.comparison.lenses import LensRow
-from twinlens.comparison.runtime_share import Share
+from twinlens.comparison.runtime_share import RuntimeShares, Share
 from twinlens.comparison.switches import SHOWN, SwitchRow
+from twinlens.record.finding import Finding
 from twinlens.reporting import display
-from twinlens.reporting.comparison import first_effect
+from twinlens.reporting.comparison import first_effect, verdict_words
+from twinlens.reporting.document.block import DETAIL, Block, Document, Line, Table, Title, cells, row
 from twinlens.reporting.load_kind import place_words, switch_words
 from twinlens.reporting.wording.effect import label_of
 from twinlens.reporting.wording.finding import sentence_of
@@ -30,6 +32,66 @@ _OF_SWITCHES = ("switch-differs", "switch-not-seen", "speculation-flattered", "p
 LENS_LEGEND = "✓ comparable, ! with qualifiers, ✗ not comparable; =?: the two cannot be told apart; –: no ratio"
 SPLIT = "share: engine / served, the kernels' part; rest: served − engine, which is scheduler, HTTP and tokenising"
 SHARE_HEADS = ("", "engine", "served", "share", "interval", "rest", "interval")
+
+
+_MOST = 6
+"""Points of which a first screen says what they are good for."""
+
+
+def lenses_document(rows: Sequence[LensRow], fits: Sequence[tuple[str, Finding]]) -> Document:
+    """A line for each change with its ratio in each lens, then what each point is good for. `fits`: name, finding."""
+    return Document.of("Training beside inference", ran_on(rows), _lenses(rows, fits), "--all")
+
+
+def _lenses(rows: Sequence[LensRow], fits: Sequence[tuple[str, Finding]]) -> Iterator[Block]:
+    names = [display.clean(name, 60) for name in change_names(rows)]
+    yield Line(LENSES, is_lead=True)
+    yield Line(ran_on(rows))
+    shown = tuple(cells((name, lens_cell(each, "training"), lens_cell(each, "inference")))
+                  for name, each in zip(names, rows, strict=True))  # fmt: skip
+    yield Table("Changes.", LENS_HEADS, shown, ("left",) * 3)
+    yield Line(LENS_LEGEND, "dim")
+    said = [f"{display.clean(name, 60)}: {sentence_of(each)}" for name, each in fits]
+    yield row("good for", said, apart=True, first=_MOST)
+    for name, each in zip(names, rows, strict=True):
+        for pair in (each.training, each.inference):
+            if pair is not None:
+                against = [sentence_of(one) for one in pair.findings] or ["Nothing stands against it."]
+                yield Line(f"{name}, {pair.a.lens}: {verdict_words(pair)}", rank=DETAIL)
+                yield row("·", against, apart=True, rank=DETAIL)
+    yield row("more", ["compare without --table: what each pair differs in; --json: every number"], "dim")
+
+
+def switches_document(rows: Sequence[SwitchRow]) -> Document:
+    """A line for each switch with its ratios to the default, then what was found on the switches."""
+    group = rows[0].comparison.a.group
+    title = f"{display.clean(group.model, 40)} · each switch against the default"
+    found: list[Block] = [row("!", [remark], "doubt") for remark in switch_remarks(rows)]
+    shown = tuple(map(cells, switch_lines(rows)))
+    narrow = tuple(map(cells, switch_lines(rows, STACKED)))
+    blocks: list[Block] = [
+        Line(title, is_lead=True),
+        Table(SWITCH_LEGEND, switch_heads(), shown, narrow=narrow),
+        Line(SWITCH_LEGEND, "dim"),
+        *found,
+    ]
+    return Document.of("Switches of a server", title, iter(blocks))
+
+
+def runtimes_document(found: Sequence[RuntimeShares]) -> Document:
+    """A line for each latency of each served point, with the engine's share of it and the rest."""
+    blocks = chain(chain.from_iterable(map(_runtimes, found)), [Line(SPLIT, "dim")])
+    return Document.of("One model in two runtimes", SPLIT, blocks)
+
+
+def _runtimes(each: RuntimeShares) -> Iterator[Block]:
+    group = each.served.group
+    yield Title(f"{display.clean(group.model, 40)} · {display.clean(group.point['precision'], 20)}")
+    yield row("engine", [display.clean(each.engine.name, 60)])
+    yield row("served", [display.clean(each.served.name, 60)])
+    caption = "Each latency of the engine in this process beside the server's, at the same number in flight."
+    yield Table(caption, SHARE_HEADS, tuple(cells(share_cells(share)) for share in each.shares))
+    yield from (row("!", [sentence_of(finding)], "doubt") for finding in each.findings)
 
 
 def change_names(rows: Sequence[LensRow]) -> list[str]:
@@ -95,11 +157,11 @@ def switch_lines(rows: Sequence[SwitchRow], form: str = IN_LINE) -> list[tuple[s
 def switch_remarks(rows: Sequence[SwitchRow]) -> list[str]:
     """What stands beside the ratios: findings on the switches themselves, each with its point."""
     said = []
-    for row in rows:
-        change = " + ".join(map(switch_words, row.change.items()))
-        runs = row.comparison.b.group.runs
-        found = {each.code: each for run in reversed(runs) for each in run.findings if each.code in _OF_SWITCHES}
-        said += [f"{change}: {sentence_of(each)}" for each in found.values()]  # of repeats the first
+    for each in rows:
+        change = " + ".join(map(switch_words, each.change.items()))
+        runs = each.comparison.b.group.runs
+        found = {one.code: one for run in reversed(runs) for one in run.findings if one.code in _OF_SWITCHES}
+        said += [f"{change}: {sentence_of(one)}" for one in found.values()]  # of repeats the first
     met = [each for run in rows[0].comparison.a.group.runs for each in run.findings if each.code == "prefix-cache-met"]
     return [*said, *(f"default: {sentence_of(each)}" for each in met[:1])]
 

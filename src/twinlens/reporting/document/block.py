@@ -29,6 +29,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Title:
+    """A heading, of a part of a document that holds several."""
+
+    text: str
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """A sentence. `is_lead`: it answers, in bold, before all else. `short`: in its place on a first screen."""
 
@@ -58,7 +66,9 @@ class Row:
 class Table:
     """Rows under heads; the first cell of a row names it. `caption`: for a page.
 
-    `short`: the rows of a first screen, None for all; how many are left out, `more` says. `drop`: columns that a
+    `short`: the rows of a first screen, None for all; how many are left out, `more` says. `shrinks`: a first screen
+    that is too long shows fewer of them. `narrow`: the same rows in more lines each, for a narrow terminal, where names
+    wrap too. `drop`: columns that a
     narrow terminal does without, the first of them first. `remarks`: the last column is of sentences, which wrap.
     """
 
@@ -72,6 +82,8 @@ class Table:
     drop: tuple[int, ...] = ()
     gap: int = 2
     remarks: bool = False
+    shrinks: bool = False
+    narrow: tuple[tuple[Cell, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +116,9 @@ class Bars:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """A chart of a page, made when it is drawn: chart libraries are heavy. What it shows stands in other blocks."""
+    """Charts of a page, made when they are drawn: chart libraries are heavy. What they show stands in other blocks."""
 
-    make: Callable[[], Chart | None]
+    make: Callable[[], Sequence[Chart]]
     rank: int = 0
 
 
@@ -124,6 +136,14 @@ class Arithmetic:
 
 
 @dataclass(frozen=True, slots=True)
+class Letters:
+    """Lines of letters that draw something, for what has no charts: a terminal and Markdown."""
+
+    lines: tuple[str, ...]
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class More:
     """A line of a first screen alone: what else there is, and how to see it."""
 
@@ -131,7 +151,7 @@ class More:
     rank: int = 0
 
 
-Block = Line | Row | Table | Bars | Drawing | Arithmetic | More
+Block = Title | Line | Letters | Row | Table | Bars | Drawing | Arithmetic | More
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +161,13 @@ class Document:
     title: str
     subject: str
     blocks: tuple[Block, ...]
+    rest: str = ""
+    """How to see what a first screen left out: "--all". Where it is said, the lines left out are counted."""
 
     @staticmethod
-    def of(title: str, subject: str, blocks: Iterator[Block]) -> Document:
+    def of(title: str, subject: str, blocks: Iterator[Block], rest: str = "") -> Document:
         """Blocks without those that hold nothing."""
-        return Document(title, subject, tuple(each for each in blocks if not _is_empty(each)))
+        return Document(title, subject, tuple(each for each in blocks if not _is_empty(each)), rest)
 
 
 def row(mark: str, clauses: Sequence[str], tone: Tone = "", *, rank: int = 0, apart: bool = False,
@@ -169,7 +191,7 @@ def texts(document: Document) -> Iterator[str]:
     """Every text that a reader of the whole document must find, whoever shows it."""
     for block in document.blocks:
         match block:
-            case Line(text=text):
+            case Line(text=text) | Title(text=text):
                 yield text
             case Row(clauses=clauses):
                 yield from clauses
@@ -181,5 +203,13 @@ def texts(document: Document) -> Iterator[str]:
 
 
 def _is_empty(block: Block) -> bool:
-    held: Mapping[type, str] = {Line: "text", Row: "clauses", Table: "rows", Bars: "bars", More: "text"}
+    held: Mapping[type, str] = {
+        Title: "text",
+        Line: "text",
+        Letters: "lines",
+        Row: "clauses",
+        Table: "rows",
+        Bars: "bars",
+        More: "text",
+    }
     return type(block) in held and not getattr(block, held[type(block)])

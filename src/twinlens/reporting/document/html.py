@@ -12,7 +12,18 @@ from twinlens.planning.figure import Figure, Input
 from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.bars import bars_chart
-from twinlens.reporting.document.block import DETAIL, Arithmetic, Bars, Block, Document, Drawing, Line, Row, Table
+from twinlens.reporting.document.block import (
+    DETAIL,
+    Arithmetic,
+    Bars,
+    Block,
+    Document,
+    Drawing,
+    Line,
+    Row,
+    Table,
+    Title,
+)
 from twinlens.reporting.html.render import environment, write_page
 from twinlens.reporting.wording.amount import amount, span
 from twinlens.reporting.wording.finding import clause_of
@@ -23,7 +34,7 @@ from twinlens.version import __version__
 
 _LONG = 12
 """Rows of a table above which it is folded."""
-_MANY = 4
+_MANY = 6
 """Clauses above which a row is a list."""
 
 
@@ -46,8 +57,8 @@ class Told:
 class Part:
     """One or several blocks as the template draws them."""
 
-    kind: Literal["lines", "rows", "table", "charts", "arithmetic"]
-    blocks: tuple[Line | Row | Table | Chart | Told, ...]
+    kind: Literal["title", "lines", "rows", "table", "charts", "arithmetic"]
+    blocks: tuple[Title | Line | Row | Table | Chart | Told, ...]
     caption: str = ""
     folded: bool = False
 
@@ -95,7 +106,7 @@ def _parts(document: Document) -> Iterator[Part]:
             yield from (Part("table", (each,), each.caption, len(each.rows) > _LONG or each.rank >= DETAIL)
                         for each in blocks if isinstance(each, Table))  # fmt: skip
         elif kind == "charts":
-            drawn = tuple(chart for each in blocks if (chart := _chart(each)) is not None)
+            drawn = tuple(chart for each in blocks for chart in _charts(each))
             yield from [Part("charts", drawn)] if drawn else []
         else:
             yield Part(
@@ -106,8 +117,10 @@ def _parts(document: Document) -> Iterator[Part]:
         yield Part("arithmetic", tops)
 
 
-def _kind(block: Block) -> Literal["", "lines", "rows", "table", "charts"]:
+def _kind(block: Block) -> Literal["", "title", "lines", "rows", "table", "charts"]:
     match block:
+        case Title():
+            return "title"
         case Line():
             return "lines"
         case Row():
@@ -119,10 +132,11 @@ def _kind(block: Block) -> Literal["", "lines", "rows", "table", "charts"]:
     return ""
 
 
-def _chart(block: Block) -> Chart | None:
+def _charts(block: Block) -> Iterator[Chart]:
     if isinstance(block, Drawing):
-        return block.make()
-    return bars_chart(block) if isinstance(block, Bars) else None
+        yield from block.make()
+    elif isinstance(block, Bars) and (drawn := bars_chart(block)) is not None:
+        yield drawn
 
 
 def _value(figure: Figure) -> str:

@@ -5,23 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinlens.reporting.display import escaped
-from twinlens.reporting.document.block import Arithmetic, Bars, Block, Document, Line, Row, Table
+from twinlens.reporting.document.block import Arithmetic, Bars, Block, Document, Letters, Line, Row, Table, Title
 from twinlens.reporting.wording.plan import figure_words
 
+_SIGNS = {"✗": "❌ ", "!": "⚠️ ", "·": ""}
+"""Marks of one letter, as a pull request shows them."""
 
-def markdown(document: Document) -> str:
-    """Headings, sentences, lists and tables; whatever a name holds is text and never markup."""
-    head = f"# {escaped(document.title)}\n\n{escaped(document.subject)}"
-    return "\n\n".join([head, *(part for each in document.blocks for part in _parts(each))]) + "\n"
+
+def markdown(document: Document, *, head: bool = True) -> str:
+    """Headings, sentences, lists and tables; whatever a name holds is text and never markup.
+
+    `head`: with title and subject, which a pull request does without.
+    """
+    heads = [f"# {escaped(document.title)}", escaped(document.subject)] if head else []
+    return "\n\n".join([*heads, *(part for each in document.blocks for part in _parts(each))]) + "\n"
 
 
 def _parts(block: Block) -> Iterator[str]:
     match block:
+        case Title():
+            yield f"## {escaped(block.text)}"
+        case Letters():
+            yield "\n".join(["```text", *block.lines, "```"])
         case Line():
             text = escaped(block.text)
             yield f"**{text}**" if block.is_lead else text
         case Row():
             clauses = [escaped(each) for each in block.clauses]
+            if block.mark in _SIGNS:
+                yield "\n".join(f"- {_SIGNS[block.mark]}{each}" for each in clauses)
+                return
             mark = f"**{escaped(block.mark)}**: " if block.mark else ""
             yield mark + "; ".join(clauses) if len(clauses) < 2 else "\n".join([mark, *(f"- {one}" for one in clauses)])
         case Table():

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from textwrap import wrap
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinlens.reporting.document.block import DETAIL, Arithmetic, Bars, Block, Document, Line, More, Row, Table, Tone
+from twinlens.reporting.document.block import (
+    DETAIL,
+    Arithmetic,
+    Bars,
+    Block,
+    Cell,
+    Document,
+    Letters,
+    Line,
+    More,
+    Row,
+    Table,
+    Title,
+    Tone,
+)
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.wording.plan import figure_words
@@ -17,41 +31,67 @@ from twinlens.reporting.wording.plan import figure_words
 STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "doubt": "yellow", "strong": "bold", "dim": "dim",
                            "part": "cyan"}  # fmt: skip
 _MARK = 10
-"""Width of a mark before what follows it."""
+"""Width of a mark before what follows it; a sign, a letter or a figure takes less."""
+
+_SHORTEST_NAME = 12
 
 
 def screen(document: Document, *, whole: bool = False) -> RenderableType:
     """What a terminal shows, once its width is known. `whole`: with every detail, however long."""
     if whole:
-        return Fitted(lambda width: Stack(*_lines(document.blocks, width, True)))
+        return Fitted(lambda width: Stack(*_lines(document.blocks, width)))
+    return Fitted(lambda width: shortest((Stack(*each) for each in _ever_less(document, width)), width))
+
+
+def _ever_less(document: Document, width: int) -> Iterator[Sequence[RenderableType]]:
+    """All but details, then without the largest rank, and so on; those of rank 0 stay. Tables shrink with them."""
     blocks = [each for each in document.blocks if each.rank < DETAIL]
-    return Fitted(lambda width: shortest((Stack(*_lines(each, width, False)) for each in _ever_less(blocks)), width))
+    ranks = {each.rank for each in blocks} | (set(range(1, DETAIL)) if any(map(_shrinks, blocks)) else set())
+    for gone in (DETAIL, *sorted(ranks - {0}, reverse=True)):
+        most = None if gone == DETAIL else max(3, 2 * gone)
+        kept = [each for each in blocks if each.rank < gone]
+        more = len(blocks) - len(kept) + sum(_cut(each, most) for each in kept)
+        left = [Text(f"… {more} more line{'s' if more > 1 else ''}: {document.rest}", style="dim")]
+        yield [*_lines(kept, width, False, most), *(left if document.rest and more else [])]
 
 
-def _ever_less(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
-    """All blocks, then without the largest rank, and so on; those of rank 0 stay."""
-    ranks = sorted({each.rank for each in blocks if each.rank}, reverse=True)
-    for gone in accumulate(([rank] for rank in ranks), initial=list[int]()):
-        yield [each for each in blocks if each.rank not in gone]
+def _shrinks(block: Block) -> bool:
+    return isinstance(block, Table) and block.shrinks
 
 
-def _lines(blocks: Sequence[Block], width: int, whole: bool) -> Iterator[RenderableType]:
+def _cut(block: Block, most: int | None) -> int:
+    """Rows of a table that shrinks and items of a row that a first screen of this much room leaves out."""
+    if isinstance(block, Table):
+        return len(block.rows) - len(_rows(block, False, most))
+    return len(block.clauses) - len(block.short) if isinstance(block, Row) and block.apart and block.short else 0
+
+
+def _rows(table: Table, whole: bool, most: int | None) -> tuple[tuple[Cell, ...], ...]:
+    rows = table.rows if whole or table.short is None else table.short
+    return rows[:most] if table.shrinks and not whole else rows
+
+
+def _lines(
+    blocks: Sequence[Block], width: int, whole: bool = True, most: int | None = None
+) -> Iterator[RenderableType]:
     for block in blocks:
         match block:
+            case Title():
+                yield hanging("", block.text, "bold")
             case Line():
                 text = block.text if whole else block.short or block.text
                 yield hanging("", text, f"{'bold ' if block.is_lead else ''}{STYLES[block.tone]}".strip())
+            case Letters():
+                yield from map(Text, block.lines)
             case Row():
                 yield from _row(block, whole)
             case Table():
-                yield from _table(block, width, whole)
+                yield from _table(block, width, whole, most)
             case Bars() if block.is_drawn:
                 yield _bars(block, width)
             case Arithmetic():
                 told = block.whole if whole else block.first
-                words = tuple(
-                    f"{name}: {figure_words(figure)}" if name else figure_words(figure) for name, figure in told
-                )
+                words = tuple(f"{name}: {figure_words(figure)}" for name, figure in told)
                 yield from _row(Row(block.mark, words, block.tone, apart=True), whole)
             case More() if not whole:
                 yield hanging("", block.text, "dim")
@@ -59,24 +99,35 @@ def _lines(blocks: Sequence[Block], width: int, whole: bool) -> Iterator[Rendera
 
 def _row(row: Row, whole: bool) -> Iterator[RenderableType]:
     shown = row.clauses if whole or row.short is None else row.short
-    mark, style = f"{row.mark:<{_MARK - 1}} ", STYLES[row.tone]
+    wide = _MARK if len(row.mark) != 1 else 3 if row.mark.isalnum() else 2
+    mark, style = f"{row.mark:<{wide - 1}} ", STYLES[row.tone]
     if row.apart:
         yield from (hanging(mark if place == 0 else " " * len(mark), each, style) for place, each in enumerate(shown))
     elif shown:
         yield hanging(mark, "; ".join(shown), style)
 
 
-def _table(table: Table, width: int, whole: bool) -> Iterator[RenderableType]:
-    rows = table.rows if whole or table.short is None else table.short
+def _table(table: Table, width: int, whole: bool, most: int | None) -> Iterator[RenderableType]:
+    rows = _rows(table, whole, most)
     if rows:
         shown = tuple(tuple(Text(cell.text, style=STYLES[cell.tone]) for cell in row) for row in rows)
         sides = table.sides or ("left", *["right"] * (len(rows[0]) - 1))
         fitted = FittedTable(table.heads, sides, shown, table.gap, table.remarks)
         for place in table.drop:
             fitted = fitted.without(place) if fitted.width > width else fitted
-        yield fitted.table()
+        yield (_in_lines(table, width) if table.narrow and fitted.width > width else fitted).table()
     if rows and len(rows) < len(table.rows) and table.more:
         yield Text(table.more.format(len(table.rows) - len(rows)), style="dim")
+
+
+def _in_lines(table: Table, width: int) -> FittedTable:
+    """Its narrow rows, with the names in as many lines as they need."""
+    rows = [[Text(cell.text, style=STYLES[cell.tone]) for cell in each] for each in table.narrow]
+    sides = table.sides or ("left", *["right"] * (len(rows[0]) - 1))
+    figures = FittedTable(table.heads[1:], sides[1:], tuple(tuple(each[1:]) for each in rows), table.gap)
+    room = max(_SHORTEST_NAME, width - figures.width - table.gap)
+    named = tuple((Text("\n".join(wrap(each[0].plain, room))), *each[1:]) for each in rows)
+    return FittedTable(table.heads, sides, named, table.gap)
 
 
 def _bars(bars: Bars, width: int) -> RenderableType:

@@ -113,5 +113,10 @@ def environment() -> Environment:
     # The only text that is not escaped: SVG that figure.py parsed and found to hold drawing alone.
     environment.filters["drawn"] = Markup
     environment.filters["with_cards"] = with_cards
-    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
+    environment.filters["capitalize_first"] = _capital
     return environment
+
+
+def _capital(text: str) -> str:
+    """With a capital letter, where it opens with a word and not with a name such as "h200-sxm-141gb"."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(":,;").isalpha() else text

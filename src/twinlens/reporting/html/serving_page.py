@@ -21,10 +21,10 @@ from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
 from twinlens.reporting.gate import gate_reason, gate_word
 from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
-from twinlens.reporting.html.switch_table import switch_table
 from twinlens.reporting.html.validity import Checks, GuardRow, calibration, checks_of, guards
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import machine_words
+from twinlens.reporting.tables import SWITCH_LEGEND, switch_heads, switch_lines, switch_remarks
 from twinlens.reporting.text.column import Column, absences, measured
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.search_table import outcome_words, search_interval
@@ -158,7 +158,13 @@ def _switches(entries: tuple[Entry, ...]) -> Mapping[str, object] | None:
     if all(side.group.switches is None for side in chosen):
         return None
     rows = switch_rows(chosen, rates_of(chosen))
-    return switch_table(rows) if rows else None
+    if not rows:
+        return None
+    return {
+        "head": "Each switch against the default", "legend": SWITCH_LEGEND, "heads": switch_heads(),
+        "rows": switch_lines(rows), "about": (), "findings": switch_remarks(rows), "against": (),
+        "align": "num",
+    }  # fmt: skip
 
 
 def _table(entries: tuple[Entry, ...], load: LoadKind) -> ServedTable:

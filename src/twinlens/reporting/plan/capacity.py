@@ -68,7 +68,7 @@ def _blocks(
     if isinstance(found, ServingCapacity):
         yield row("at most", [target_words(found)])
         yield row("takes", [devices_words(found)])
-        yield from (Drawing(partial(_curve, found, place)) for place in range(2))
+        yield Drawing(partial(_curves, found))
         tops = (*found.figures, *found.tails, found.most, found.devices)
         yield from _parts(found.figure("tpot"), "step-", "The time between two tokens")
     else:
@@ -123,11 +123,10 @@ def _arithmetic(figure: Figure) -> Iterator[tuple[str, Figure]]:
             yield NAMES.get(each.name, each.name), each
 
 
-def _curve(found: ServingCapacity, place: int) -> Chart | None:
+def _curves(found: ServingCapacity) -> Sequence[Chart]:
     from twinlens.reporting.plan.curve import capacity_curves  # charts are heavy
 
-    drawn = capacity_curves(found)
-    return drawn[place] if place < len(drawn) else None
+    return capacity_curves(found)
 
 
 def _parts(whole: Figure | None, prefix: str, what: str) -> Iterator[Bars]:

@@ -55,8 +55,8 @@ def _blocks(answer: Choice, notes: Sequence[Finding]) -> Iterator[Block]:
     more = [f"{len(first.parts) - _FIRST} more"] if len(first.parts) > _FIRST else []
     short, whole = _asked_words(answer, full=False), _asked_words(answer)
     yield Line(f"{whole}.", is_lead=True, short=f"{short}.")
+    yield from map(_bars, answer.rankings)
     for ranking in answer.rankings:
-        yield _bars(ranking)
         yield _table(ranking)
         yield from _shares(ranking)
     yield row("tied", [_tied(answer.rankings)])

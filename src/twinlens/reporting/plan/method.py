@@ -27,7 +27,7 @@ def _blocks(answer: Method, notes: Sequence[Finding]) -> Iterator[Block]:
     yield _table(answer)
     if answer.chosen and answer.chosen.meets:
         yield row("because", because_words(answer.chosen))
-    yield row("✗", _out(answer))
+    yield row("ruled out", _out(answer))
     yield row("flips", [clause_of(each) for each in answer.flips], first=_MOST_FLIPS)
     for way in answer.ways:
         words = [*because_words(way), *map(clause_of, way.against)] or ["nothing is against it"]

@@ -37,29 +37,22 @@ def roi_document(answer: Roi, notes: Sequence[Finding] = ()) -> Document:
 def _blocks(answer: Roi, notes: Sequence[Finding]) -> Iterator[Block]:
     months, currency = answer.months[-1], answer.terms.currency
     yield Line(f"{verdict_words(answer)} {pays_words(answer)}", is_lead=True)
-    yield Drawing(partial(_outlay, answer))
+    yield Drawing(partial(_charts, answer))
     yield _table(answer)
     yield row("used at", [_share(answer.shares(each)[0], each) for each in answer.months])
     yield row("rent at", [_rent(each) for each in answer.rents()], rank=DETAIL)
     yield _frontier(answer)
     yield row(f"over {months}", [_swing(each, currency) for each in answer.tornado()], first=_MOST_SWINGS)
-    yield Drawing(partial(_tornado, answer))
     figures = answer.figures()
     yield Arithmetic(tuple(figures), (), tuple((each.name.replace("-", " "), each) for each in figures))
     yield row("assumed", [clause_of(each) for each in (*notes, *answer.assumptions())])
     yield prices(answer.costs(months))
 
 
-def _outlay(answer: Roi) -> Chart:
-    from twinlens.reporting.plan.outlay import outlay_chart  # charts are heavy
+def _charts(answer: Roi) -> Sequence[Chart]:
+    from twinlens.reporting.plan.outlay import outlay_chart, tornado_chart  # charts are heavy
 
-    return outlay_chart(answer)
-
-
-def _tornado(answer: Roi) -> Chart | None:
-    from twinlens.reporting.plan.outlay import tornado_chart
-
-    return tornado_chart(answer)
+    return [each for each in (outlay_chart(answer), tornado_chart(answer)) if each is not None]
 
 
 def _table(answer: Roi) -> Table:

@@ -1,0 +1,1 @@
+"""Documents of what stands beside each other: comparisons, ledgers, histories and tables."""
