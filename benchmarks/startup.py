@@ -20,10 +20,10 @@ from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import median_of
 from twinlens.measurement.session import run_here
 from twinlens.record.arrow import RowWriter
+from twinlens.record.checksum import marks_path
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.store import create_run
-from twinlens.record.trust.checksum import marks_path
 from twinlens.spec.load import parse
 from twinlens.units import SECONDS
 

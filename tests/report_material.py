@@ -14,13 +14,12 @@ from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts, FidelityRow
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, declared, observed, unknown
-from twinlens.record.finding import Finding
+from twinlens.record.finding import Finding, Validity
 from twinlens.record.request import Request
 from twinlens.record.run import Run
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.step import Marks
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
-from twinlens.record.validity import Validity
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
 from twinlens.stats.run_summary import summarise

@@ -14,7 +14,7 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.codec import encode
 from twinlens.record.executor.record import declared
 from twinlens.record.request import Request
-from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
+from twinlens.record.samples import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
 from twinlens.spec.study import RunSpec
 from twinlens.stats.run_summary import summarise

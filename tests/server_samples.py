@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
+from twinlens.record.samples import SERVER_SCHEMA, ServerSample
 
 
 def samples(rows: Iterable[dict[str, Any]], trip_ms: float = 2.0) -> pa.Table:

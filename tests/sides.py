@@ -8,13 +8,12 @@ from typing import Any
 
 from material import inference, spec_of, training
 from twinlens.comparison.side import Side
-from twinlens.record.estimate import Estimate
+from twinlens.record.estimate import Estimate, Spread
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.sections import Sections
-from twinlens.record.spread import Spread
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.steady.segment import VALIDITY
 from twinlens.stats.summary.group import Machine, Summary, Verdict, group

@@ -10,8 +10,8 @@ import numpy as np
 
 from benchmarks.coverage.language_model import MOST_PER_S, SLOTS, decoded
 from benchmarks.coverage.truths import served
+from twinlens.record.beside import Tried
 from twinlens.record.request import Requests
-from twinlens.record.search import Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.search.next_rate import Done

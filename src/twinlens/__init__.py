@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from twinlens.record.estimate import Estimate
     from twinlens.record.executor.facts import Facts
     from twinlens.record.finding import Finding
-    from twinlens.record.run import Run
-    from twinlens.record.runs import Runs
+    from twinlens.record.run import Run, Runs
     from twinlens.spec.load import load, parse
     from twinlens.spec.study import RunSpec, Study
     from twinlens.stats.summary.group import Machine, Summary, Verdict
@@ -85,8 +84,7 @@ _NAMES = {
     "twinlens.record.estimate": ("Estimate",),
     "twinlens.record.executor.facts": ("Facts",),
     "twinlens.record.finding": ("Finding",),
-    "twinlens.record.run": ("Run",),
-    "twinlens.record.runs": ("Runs",),
+    "twinlens.record.run": ("Run", "Runs"),
     "twinlens.spec.load": ("load", "parse"),
     "twinlens.spec.study": ("RunSpec", "Study"),
     "twinlens.stats.summary.group": ("Machine", "Summary", "Verdict"),

@@ -15,7 +15,7 @@ from twinlens.errors import GateFailed
 from twinlens.measurement.session import run_here
 from twinlens.record.codec import encode
 from twinlens.record.executor.record import PrecisionCheck
-from twinlens.record.runs import Runs
+from twinlens.record.run import Runs
 from twinlens.record.store import create_run, read_run, update_run
 from twinlens.spec.load import dump
 

@@ -375,7 +375,7 @@ def test_rows_with_a_home_folder_in_an_error_stay_readable_rows(tmp_path: Path) 
     (tmp_path / "copy").mkdir()
     for name, data in copies.items():
         (tmp_path / "copy" / name).write_bytes(data)
-    from twinlens.record.trust.checksum import refuse_other_bytes
+    from twinlens.record.checksum import refuse_other_bytes
 
     copy = tmp_path / "copy" / "requests.arrows"
     with pa.OSFile(str(copy)) as source:

@@ -21,10 +21,10 @@ from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_evidence
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.errors import BadInput
 from twinlens.proof.falsifier import Change, bound_of, change_of, metric_of, ruled, ruling_of, study_data, with_trials
+from twinlens.record.beside import keep, tried
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
-from twinlens.record.falsifier import keep, tried
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 from twinlens.spec.load import parse

@@ -10,7 +10,7 @@ import pytest
 from diagnosis.saturated import decoded, step, trained
 from twinlens.diagnosis.diagnosis import diagnose_evidence
 from twinlens.diagnosis.host_pressure import host_pressure
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
 
 S = 1_000_000_000

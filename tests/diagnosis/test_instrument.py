@@ -19,7 +19,7 @@ from twinlens.diagnosis.instrument import Instrument, instruments_of
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.counter import counter_words
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 from twinlens.spec.precision import precision

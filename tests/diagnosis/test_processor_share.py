@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from twinlens.diagnosis.evidence import processor_share
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 
 
 def told(*samples: tuple[str, float | None, float | None]) -> pa.Table:

@@ -13,7 +13,7 @@ from material import fixed, inference, measured, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.compliance.run import run_compliance_tests
 from twinlens.measurement.compliance.sampler import ResponseSampler
-from twinlens.record.compliance import ComplianceTest
+from twinlens.record.sections import ComplianceTest
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.schedule.build import planned_load
 from twinlens.spec.study import RunSpec

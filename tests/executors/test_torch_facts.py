@@ -17,7 +17,7 @@ from twinlens.executors.torch.evidence.facts import (  # noqa: E402
     resident_formats,
 )
 from twinlens.executors.torch.model.build import drawn_by, weights_hash  # noqa: E402
-from twinlens.record.executor.matrix_engine import formats_of, gpu_formats, processor_formats  # noqa: E402
+from twinlens.record.executor.field import formats_of, gpu_formats, processor_formats  # noqa: E402
 from twinlens.record.executor.record import ExecutorRecord  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402

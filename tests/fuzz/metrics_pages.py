@@ -11,7 +11,7 @@ from frame import mutated
 from twinlens.executors.openai.target import Target
 from twinlens.measurement.server.columns import sample_of
 from twinlens.measurement.server.page import NoPage, ServerPage
-from twinlens.record.sample.server import SERVER_SCHEMA
+from twinlens.record.samples import SERVER_SCHEMA
 
 _PAGES = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "measurement" / "pages").glob("*.*[tn]"))]
 _MOST_BYTES = 3000

@@ -12,8 +12,8 @@ from frame import mutated, one_sentence
 
 from twinlens.errors import BadInput
 from twinlens.measurement.session import run_here
+from twinlens.record.checksum import marks_path
 from twinlens.record.store import create_run, read_run
-from twinlens.record.trust.checksum import marks_path
 from twinlens.spec.load import parse
 from twinlens.stats.run_summary import summarise
 

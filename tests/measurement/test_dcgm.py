@@ -13,7 +13,7 @@ from twinlens.diagnosis.instrument import instruments_of
 from twinlens.errors import BadInput
 from twinlens.executors.openai.target import target_of
 from twinlens.measurement.server.dcgm import PERIOD_NS, Dcgm, boards_of
-from twinlens.record.sample.telemetry import COLUMNS
+from twinlens.record.samples import COLUMNS
 
 PAGE = Path(__file__).with_name("pages") / "dcgm.txt"
 FIRST = "GPU-11111111-aaaa-4000-8000-000000000001"

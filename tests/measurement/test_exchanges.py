@@ -20,8 +20,8 @@ from twinlens.executors.torch.parallel.exchanger_entry import degrees_of
 from twinlens.measurement.preflight.refuse import preflight
 from twinlens.measurement.session import run_here
 from twinlens.measurement.summary_file import summary_of
-from twinlens.record.exchange import EXCHANGE_SCHEMA, Exchange, Exchanges
 from twinlens.record.run import Run
+from twinlens.record.step import EXCHANGE_SCHEMA, Exchange, Exchanges
 from twinlens.record.store import create_run
 from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.document.terminal import screen

@@ -11,7 +11,7 @@ from nvml_library import SharedLibrary
 from twinlens.clock import VirtualClock
 from twinlens.measurement.machine.gpm import LEAST_INTERVAL_NS, open_gpm
 from twinlens.measurement.machine.telemetry import Sampler
-from twinlens.record.sample.telemetry import COLUMNS
+from twinlens.record.samples import COLUMNS
 from twinlens.system.nvml import Gpu
 
 S = 1_000_000_000

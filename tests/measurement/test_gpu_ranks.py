@@ -22,7 +22,7 @@ from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.sections import DeviceMemory
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.energy import energy

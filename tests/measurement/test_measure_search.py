@@ -21,7 +21,7 @@ from twinlens.measurement.event import Event
 from twinlens.measurement.search import measure_search, unfinished_search
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.measurement.study import Outcome
-from twinlens.record.search import SearchResult, read_search
+from twinlens.record.beside import SearchResult, read_search
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.study import Study
 

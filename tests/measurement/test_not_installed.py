@@ -13,7 +13,7 @@ from twinlens.executors import fake, registry
 from twinlens.measurement.preflight.check import checked_study
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
-from twinlens.record.runs import Runs
+from twinlens.record.run import Runs
 from twinlens.record.store import find_runs
 from twinlens.reporting.markdown import markdown
 from twinlens.reporting.screen.runs_table import runs_table

@@ -25,7 +25,7 @@ from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.study import measure_study, unfinished_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.store import find_runs, read_run
 from twinlens.spec.model.reference import load_model
 from twinlens.stats.run_summary import summarise

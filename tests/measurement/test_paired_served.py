@@ -18,10 +18,10 @@ from twinlens.executors.http_client.null_server import Sent, null_server
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.study import Outcome, measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.checksum import marks_path
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
-from twinlens.record.trust.checksum import marks_path
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import group

@@ -19,7 +19,7 @@ from twinlens.measurement.server import page, scrape
 from twinlens.measurement.server.page import ServerPage
 from twinlens.measurement.server.scrape import Scraper, scraping
 from twinlens.record.codec import encode
-from twinlens.record.sample.server import SERVER_SCHEMA, ServerSample
+from twinlens.record.samples import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
 from twinlens.reporting.text.table import metric_table, plain
 from twinlens.spec.study import RunSpec

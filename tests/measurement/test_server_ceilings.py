@@ -12,7 +12,7 @@ from twinlens.measurement.server_ceilings import server_ceilings
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.spec.load import parse
 
 pytest.importorskip("torch")

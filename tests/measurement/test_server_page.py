@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from twinlens.measurement.server.columns import columns_of, sample_of, wanted_lines
 from twinlens.measurement.server.tensorrt_llm import IterationStats
-from twinlens.record.sample.server import SERVER_SCHEMA
+from twinlens.record.samples import SERVER_SCHEMA
 
 PAGES = Path(__file__).parent / "pages"
 

@@ -11,7 +11,7 @@ from typing import Any
 from twinlens.clock import VirtualClock
 from twinlens.measurement.machine.energy import Meters
 from twinlens.measurement.machine.telemetry import Sampler
-from twinlens.record.sample.telemetry import COLUMNS, Sample
+from twinlens.record.samples import COLUMNS, Sample
 from twinlens.system.nvml import Gpu
 
 

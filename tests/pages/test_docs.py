@@ -15,7 +15,7 @@ from twinlens.cli.main import app
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import capabilities
 from twinlens.record.request import REQUEST_SCHEMA
-from twinlens.record.sample.telemetry import COLUMNS
+from twinlens.record.samples import COLUMNS
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.store import find_runs
 from twinlens.spec.load import load, parse

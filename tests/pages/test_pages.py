@@ -18,10 +18,10 @@ from twinlens.diagnosis.diagnosis import RULES
 from twinlens.diagnosis.rule.rule import Rule
 from twinlens.errors import BadInput
 from twinlens.pages import KINDS, Page, find, first_paragraph, names
+from twinlens.record.beside import SearchOutcome
 from twinlens.record.estimate import Origin
 from twinlens.record.executor.record import Completeness, Support
 from twinlens.record.run import State
-from twinlens.record.search import SearchOutcome
 from twinlens.reporting.gate import Word
 from twinlens.reporting.reference.rule_page import SECTIONS, rule_page
 from twinlens.reporting.wording.finding import CLAUSES, SENTENCES, short

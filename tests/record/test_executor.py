@@ -20,7 +20,7 @@ from twinlens.record.executor.record import (
     observed,
     unknown,
 )
-from twinlens.record.sample.telemetry import COLUMNS, Sample
+from twinlens.record.samples import COLUMNS, Sample
 from twinlens.spec.precision import TENSOR_CLASSES, Lens
 
 SCALARS = st.one_of(st.text(max_size=5), st.integers(), st.booleans(), st.floats(allow_nan=False, allow_infinity=False))

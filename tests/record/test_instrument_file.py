@@ -17,7 +17,7 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
-from twinlens.record.instrument import Profile, keep_profile, kept_profile
+from twinlens.record.beside import Profile, keep_profile, kept_profile
 from twinlens.record.run import Run
 from twinlens.stats.summary.group import group
 

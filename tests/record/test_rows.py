@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.record.arrow import RowWriter, read_rows
+from twinlens.record.checksum import marks_path
 from twinlens.record.request import REQUEST_SCHEMA, Request, RequestOutcome, Requests
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
-from twinlens.record.trust.checksum import marks_path
 
 PLACES = st.integers(0, 2**20)  # taken modulo the length: how long a file is depends on when its batches were flushed
 ns = st.integers(0, 2**62)

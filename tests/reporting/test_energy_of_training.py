@@ -8,7 +8,7 @@ import pytest
 
 from report_material import training_run
 from twinlens.record.arrow import RowWriter
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.store import read_run
 from twinlens.stats.run_summary import summarise
 

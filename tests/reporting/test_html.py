@@ -13,7 +13,7 @@ from twinlens.api.notebook import register
 from twinlens.errors import BadInput
 from twinlens.measurement.study import Outcome
 from twinlens.record.finding import in_words
-from twinlens.record.runs import Runs
+from twinlens.record.run import Runs
 from twinlens.reporting.html.cards import with_cards
 from twinlens.reporting.html.render import render, write
 from twinlens.reporting.notebook import runs_html, summary_html

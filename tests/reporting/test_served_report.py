@@ -14,10 +14,10 @@ from rich.cells import cell_len
 
 from report_material import Pair, inference_run, relabelled
 from served_material import CALIBRATION, SLO, capacity_per_s, served_run
+from twinlens.record.beside import SearchRecord, SearchResult, Tried, write_search
 from twinlens.record.client import Calibration
 from twinlens.record.codec import decode
 from twinlens.record.finding import in_words
-from twinlens.record.search import SearchRecord, SearchResult, Tried, write_search
 from twinlens.record.store import read_run, update_run
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import log_marks

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlens.record.beside import Tried
 from twinlens.record.finding import Finding
-from twinlens.record.search import Tried
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo

@@ -13,7 +13,7 @@ import pytest
 from material import measured, training
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
+from twinlens.record.samples import TELEMETRY_SCHEMA
 from twinlens.reporting.text.first_lines import finding_lines
 from twinlens.stats.finding.causes import NAMES, Pace, causes
 from twinlens.stats.run_summary import summarise

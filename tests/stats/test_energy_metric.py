@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.stats.metrics.energy import energy, energy_of_training
 
 WORK = {"energy_per_step_j": 50.0}

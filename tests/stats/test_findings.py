@@ -12,9 +12,9 @@ import pytest
 
 from material import inference, measured, training
 from twinlens.record.codec import decode
-from twinlens.record.compliance import ComplianceTest
 from twinlens.record.executor.record import PrecisionCheck
 from twinlens.record.run import Run
+from twinlens.record.sections import ComplianceTest
 from twinlens.record.store import read_run
 from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.group import group

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from material import inference, measured
-from twinlens.record.greedy import GreedyAnswer, GreedyAnswers
+from twinlens.record.sections import GreedyAnswer, GreedyAnswers
 from twinlens.reporting.text.column import column
 from twinlens.stats.run_summary import from_json, summarise, to_json
 from twinlens.stats.summary.greedy import greedy_agreement

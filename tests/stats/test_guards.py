@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.codec import decode, encode
-from twinlens.record.compliance import ComplianceTest, Response
+from twinlens.record.sections import ComplianceTest, Response
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.compliance.answer import Compared, answers, compared
 from twinlens.stats.compliance.caching import AnswerTimes, caching

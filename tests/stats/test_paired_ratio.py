@@ -12,9 +12,9 @@ from benchmarks.coverage.turns import ended, ratio, rounds_at_looks
 from hypothesis import given
 from hypothesis import strategies as st
 
+from twinlens.record.column import without_waiting
 from twinlens.record.request import REQUEST_SCHEMA, Requests
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
-from twinlens.record.slice import without_waiting
+from twinlens.record.samples import TELEMETRY_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.training import training_steadiness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.sections import DeviceMemory
 from twinlens.stats.metrics.memory import peak_memory
 

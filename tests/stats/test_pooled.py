@@ -10,8 +10,7 @@ from benchmarks.coverage.language_model import decoded, true_waits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlens.record.estimate import Estimate
-from twinlens.record.spread import Spread, spreads_from_json, spreads_to_json
+from twinlens.record.estimate import Estimate, Spread, spreads_from_json, spreads_to_json
 from twinlens.stats.estimator.pooled import pooled_quantile
 from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.serving.metrics import serving_metrics

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from served_rows import columns, row
 from server_samples import samples
 from twinlens.record.estimate import Estimate
-from twinlens.record.sample.server import COUNTERS, SERVER_SCHEMA, ServerReading
+from twinlens.record.samples import COUNTERS, SERVER_SCHEMA, ServerReading
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.server.metrics import ServerFigures, server_figures

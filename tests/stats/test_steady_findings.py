@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.estimator.rate import mean_error, rate_interval

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from twinlens.record.finding import Finding
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.finding.checks import shared_machine
 from twinlens.stats.metrics.disturbance import FOREIGN_SHARE, other_programs, throttled

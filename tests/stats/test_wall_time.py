@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.record.checkpoint import Checkpoints, Recovery, Restore, Resumed, Save
 from twinlens.record.codec import decode, encode
+from twinlens.record.sections import Checkpoints, Recovery, Restore, Resumed, Save
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.stats.metrics.training import trained_alone, training_steadiness, whole_saves
 from twinlens.stats.wall_time.account import PARTS, wall_time

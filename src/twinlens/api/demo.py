@@ -12,7 +12,7 @@ from twinlens.api.studies import measure
 from twinlens.measurement.event import Watch
 from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
-from twinlens.record.runs import Runs
+from twinlens.record.run import Runs
 from twinlens.record.store import end_study
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.text.sentence import both_counts, sentences

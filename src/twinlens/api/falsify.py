@@ -14,7 +14,7 @@ from twinlens.diagnosis.diagnosis import Diagnosis
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.measurement.event import Watch
 from twinlens.proof.falsifier import cannot, change_of, metric_of, ruled, study_data
-from twinlens.record.falsifier import keep
+from twinlens.record.beside import keep
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.spec.load import parse

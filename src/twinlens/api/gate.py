@@ -5,7 +5,7 @@ from __future__ import annotations
 from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
-from twinlens.record.search import read_search
+from twinlens.record.beside import read_search
 from twinlens.reporting.view import could_hide
 from twinlens.reporting.wording.finding import clause_of, sentence_of
 from twinlens.spec.slo import Slo

@@ -6,7 +6,7 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.workload_hash import workload_hash
 from twinlens.diagnosis.counter import Counter, kernels_counter
 from twinlens.errors import BadInput
-from twinlens.record.instrument import keep_profile, kept_profile
+from twinlens.record.beside import keep_profile, kept_profile
 from twinlens.record.run import Run
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload

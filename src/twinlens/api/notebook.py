@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from twinlens.comparison.verdict import Comparison
     from twinlens.diagnosis.diagnosis import Diagnosis
     from twinlens.measurement.study import Outcome
-    from twinlens.record.run import Run
-    from twinlens.record.runs import Runs
+    from twinlens.record.run import Run, Runs
     from twinlens.stats.summary.group import Summary
 
 _MOST_RUNS = 20
@@ -33,7 +32,7 @@ def register() -> None:
     if session is not None:
         html = session.display_formatter.formatters["text/html"]
         html.for_type_by_name("twinlens.record.run", "Run", _run)
-        html.for_type_by_name("twinlens.record.runs", "Runs", _runs)
+        html.for_type_by_name("twinlens.record.run", "Runs", _runs)
         html.for_type_by_name("twinlens.measurement.study", "Outcome", _outcome)
         html.for_type_by_name("twinlens.stats.summary.group", "Summary", _summary)
         html.for_type_by_name("twinlens.comparison.verdict", "Comparison", _comparison)

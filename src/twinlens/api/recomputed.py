@@ -17,9 +17,9 @@ from twinlens.pack.plausible import implausible
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE
 from twinlens.pack.unpacked import is_of_runs, unpacked
 from twinlens.record.finding import Finding
+from twinlens.record.foreign_text import in_one_line
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
-from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.reporting.text.evidence_readme import readme
 from twinlens.reporting.view import Material
 from twinlens.stats.run_summary import summarise

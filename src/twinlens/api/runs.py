@@ -10,12 +10,9 @@ from twinlens.api.shown import Shown
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.beside import kept_profile, read_search, search_json, tried
 from twinlens.record.estimate import Estimate
-from twinlens.record.falsifier import tried
-from twinlens.record.instrument import kept_profile
-from twinlens.record.run import Run
-from twinlens.record.runs import Runs
-from twinlens.record.search import read_search, search_json
+from twinlens.record.run import Run, Runs
 from twinlens.record.store import find_runs, read_run
 from twinlens.reporting.paired import paired_json
 from twinlens.reporting.screen.next_step import next_step

@@ -13,7 +13,7 @@ from twinlens.diagnosis.served_work import decoding_together
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
 from twinlens.proof.falsifier import Change
-from twinlens.record.falsifier import tried
+from twinlens.record.beside import tried
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material

@@ -13,8 +13,7 @@ from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.record.codec import encode
-from twinlens.record.run import Run
-from twinlens.record.runs import Runs
+from twinlens.record.run import Run, Runs
 from twinlens.reporting.markdown import markdown
 from twinlens.reporting.screen.runs_table import runs_table
 from twinlens.reporting.text.paired_table import renew_paired

@@ -8,7 +8,7 @@ from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.flip import Trained
 from twinlens.diagnosis.phase import Phase, known
 from twinlens.errors import BadInput
-from twinlens.record.executor.matrix_engine import formats_of
+from twinlens.record.executor.field import formats_of
 from twinlens.record.run import Run
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_FOUND, AS_SERVED, Precision

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from twinlens.diagnosis.evidence import Evidence
 from twinlens.diagnosis.phase import Place, bounded_place_of
+from twinlens.record.beside import Watched
 from twinlens.record.estimate import Estimate
-from twinlens.record.instrument import Watched
 from twinlens.units import BYTES_PER_S, RATIO, SECONDS
 
 FLOP_PER_BYTE = "FLOP/byte"

@@ -32,8 +32,8 @@ from twinlens.diagnosis.time_split import of_lockstep, of_served, of_steps
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.foreign_text import in_one_line
 from twinlens.record.run import Run
-from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.spec.precision import Precision
 from twinlens.stats.metrics.inference import batch_heads
 from twinlens.stats.metrics.training import trained_alone
@@ -54,7 +54,7 @@ class Evidence:
     over computed tokens of a batch, None where unknown. `on_gpu`: None where the machine is not known. `findings`: of
     the run itself. `on_processor`: see `processor_share`. `in_use`: see `in_use.py`.
     `decoder`: see `decoder_of`. `slo_share`: of requests that
-    must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/matrix_engine.py`.
+    must keep the SLO; None without one. `engine_formats`: see `formats_of` of `record/executor/field.py`.
     `first_token`, `lower_load`: see `first_token.py`; None where no run at a lower load is known.
     `place`: where the work was done. `probed`: its ceilings are those of an earlier probe. `instruments`: counters of
     the board itself, in the run. `host`: see `host_pressure.py`."""

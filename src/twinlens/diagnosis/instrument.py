@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.sample.telemetry import COLUMNS
+from twinlens.record.samples import COLUMNS
 from twinlens.units import BYTES_PER_S, RATIO
 
 Source = Literal["NVML GPM", "DCGM"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # it brings numpy and pyarrow
     from twinlens.executors.in_process.ceiling import DeviceProbe
     from twinlens.executors.in_process.collective import Collectives
     from twinlens.executors.protocol import Exchanger, Launcher, Say, Server, Trainer
-    from twinlens.record.instrument import Profile
+    from twinlens.record.beside import Profile
 
 Place = Literal["here", "elsewhere", "recorded"]
 ALL_FAMILIES = tags(ModelShape, "family")

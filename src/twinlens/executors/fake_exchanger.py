@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from twinlens.executors.fake_laws import Laws
 from twinlens.executors.protocol import Say
-from twinlens.record.exchange import Exchange
 from twinlens.record.executor.facts import Facts
+from twinlens.record.step import Exchange
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.collective import CollectiveWorkload
 

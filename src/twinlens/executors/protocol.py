@@ -10,21 +10,19 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.client import ClientRecord
-from twinlens.record.compliance import Response
-from twinlens.record.exchange import Exchange
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
 from twinlens.record.request import Request
-from twinlens.record.step import Marks
+from twinlens.record.sections import Checkpoints, Response
+from twinlens.record.step import Exchange, Marks
 from twinlens.schedule.content.prompt import Words
 from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
     from twinlens.executors.openai.request_writer import EndpointConfig
-    from twinlens.record.running import Running
+    from twinlens.record.sections import Running
 
 TakesRow = Callable[[Request], None]
 """Takes each request as it ends."""

@@ -12,7 +12,7 @@ from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.server.dcgm import Dcgm
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.record.executor.facts import Facts
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.record.store import open_telemetry
 from twinlens.spec.study import RunSpec
 from twinlens.system.nvml import open_gpus

@@ -17,10 +17,9 @@ from twinlens.measurement.study import Outcome, measure_one
 from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.summary_file import store_summary
 from twinlens.measurement.take_rows import SayProgress
+from twinlens.record.beside import SearchRecord, SearchResult, Tried, read_search, write_search
 from twinlens.record.finding import Finding
-from twinlens.record.run import Run
-from twinlens.record.runs import Runs
-from twinlens.record.search import SearchRecord, SearchResult, Tried, read_search, write_search
+from twinlens.record.run import Run, Runs
 from twinlens.record.store import end_study, find_runs, is_ended, read_run, read_study, update_run
 from twinlens.spec.consistency import refuse_unsearchable
 from twinlens.spec.search import Search

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
+from twinlens.record.beside import SearchRecord, SearchResult, Tried, read_search
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
-from twinlens.record.search import SearchRecord, SearchResult, Tried, read_search
 from twinlens.record.store import find_runs
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo

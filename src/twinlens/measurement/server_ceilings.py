@@ -19,7 +19,7 @@ from twinlens.measurement.server.shared import uses_cuda
 from twinlens.record.codec import decode, encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.spec.precision import AS_SERVED
 from twinlens.spec.study import RunSpec
 from twinlens.stats.estimator.scaled import scaled

@@ -32,7 +32,7 @@ from twinlens.measurement.turns.worker_turn import TurnQueue
 from twinlens.record.arrow import RowWriter
 from twinlens.record.codec import encode
 from twinlens.record.executor.facts import Facts
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.record.store import end_run, open_rows, update_run
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload

@@ -21,9 +21,8 @@ from twinlens.measurement.take_rows import SayProgress
 from twinlens.measurement.turns.conductor import measure_paired
 from twinlens.measurement.worker_process import gone_on, raise_for, say_interrupted, started, stop
 from twinlens.record.codec import encode
-from twinlens.record.run import Run
-from twinlens.record.running import Running
-from twinlens.record.runs import Runs
+from twinlens.record.run import Run, Runs
+from twinlens.record.sections import Running
 from twinlens.record.store import (
     create_run,
     end_run,

@@ -29,7 +29,7 @@ from twinlens.measurement.turns.lockstep_slices import batches, steps, take_in_t
 from twinlens.measurement.turns.worker_turn import TurnQueue
 from twinlens.record.arrow import RowWriter
 from twinlens.record.executor.facts import Facts
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.record.store import update_run
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload

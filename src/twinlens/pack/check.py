@@ -12,7 +12,7 @@ from twinlens.pack.archive import Archive, Damaged
 from twinlens.pack.signature import check_signature
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE, read_sums, sha256_of_pieces
 from twinlens.record.finding import Finding
-from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.record.foreign_text import in_one_line
 from twinlens.system.document import json_of
 
 ABOUT = "evidence.json"

@@ -12,7 +12,7 @@ from twinlens.errors import BadInput
 from twinlens.pack.archive import safe_part
 from twinlens.pack.private import Cover
 from twinlens.pack.sums import UNREADABLE, sha256_of, sha256_of_pieces
-from twinlens.record.trust.checksum import MARKS, marks_text
+from twinlens.record.checksum import MARKS, marks_text
 from twinlens.system.document import json_of
 
 OF_RUN = (

@@ -12,7 +12,7 @@ from twinlens.pack.archive import Archive, Damaged
 from twinlens.pack.figures import FIGURES
 from twinlens.pack.run_folder import OF_RUN, OF_STUDY
 from twinlens.pack.sums import UNREADABLE
-from twinlens.record.trust.checksum import MARKS
+from twinlens.record.checksum import MARKS
 
 _ROOT = "runs/"
 _MOST_BYTES = 4 * 1024**3

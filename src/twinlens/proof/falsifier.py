@@ -17,9 +17,9 @@ from twinlens.proof.served_change import (
     serves,
     why_not_doubled,
 )
+from twinlens.record.beside import GROWN
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
-from twinlens.record.falsifier import GROWN
 from twinlens.record.finding import Finding
 from twinlens.spec.study import RunSpec
 from twinlens.stats.paired.ratio import PairedRatio

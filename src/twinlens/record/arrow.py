@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyarrow.types import is_list
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.record.trust.checksum import (
+from twinlens.record.checksum import (
     MarkWriter,
     conformed,
     damaged,

@@ -70,3 +70,15 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):  # a numpy scalar
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# The state of a result: what may be said of a run, of a point over its repeats, or of a ratio.
+
+Validity = Literal["valid", "provisional", "not valid"]
+"""`valid`: it was shown to be steady. `provisional`: nothing wrong was seen, but a change could hide; the interval is
+widened by it. `not valid`: something wrong was seen, or too little to say anything."""
+
+
+def weakest(states: Iterable[Validity]) -> Validity:
+    """The weakest of some states; valid where there are none."""
+    return max(states, key=get_args(Validity).index, default="valid")

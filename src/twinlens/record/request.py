@@ -8,8 +8,7 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from twinlens.record.column import floats, lists, numbers, words
-from twinlens.record.slice import slices_of, without_waiting
+from twinlens.record.column import floats, lists, numbers, slices_of, without_waiting, words
 
 RequestOutcome = Literal["ok", "refused", "failed", "cut_off"]
 
@@ -55,7 +54,7 @@ class Request:
     `lag_ns`, the longest time that bytes of this answer lay in this machine before the client took them;
     `merged_reads`, reads that took several chunks at once, whose chunks share the last one's time; `reasoning_chunks`,
     how many of the chunks, the first ones, hold reasoning rather than the answer; `client`, which of several asked.
-    `slice`: the turn it belongs to, where points take turns (record/slice.py).
+    `slice`: the turn it belongs to, where points take turns (record/column.py).
     """
 
     group: int

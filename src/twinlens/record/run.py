@@ -1,26 +1,25 @@
-"""One run as it lies on disk: what was asked, what ran, the rows, and nothing computed."""
+"""Runs as they lie on disk, one or several: what was asked, what ran, the rows, and nothing computed."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, overload
 
 import pyarrow as pa
 
+from twinlens.errors import BadInput
 from twinlens.record.arrow import read_rows
-from twinlens.record.exchange import EXCHANGE_SCHEMA, Exchanges
+from twinlens.record.checksum import damaged
 from twinlens.record.executor.facts import Facts
+from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import REQUEST_SCHEMA, Requests
-from twinlens.record.sample.server import SERVER_SCHEMA
-from twinlens.record.sample.telemetry import TELEMETRY_SCHEMA
+from twinlens.record.samples import SERVER_SCHEMA, TELEMETRY_SCHEMA
 from twinlens.record.sections import Sections
-from twinlens.record.step import STEP_SCHEMA, Steps
-from twinlens.record.trust.checksum import damaged
-from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.record.step import EXCHANGE_SCHEMA, STEP_SCHEMA, Exchanges, Steps
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec
 
@@ -141,3 +140,48 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except pa.ArrowException as error:
         raise damaged(path, str(error).splitlines()[0][:200]) from None
+
+
+# Several runs as one value: a sequence that shows itself in a few lines.
+
+_MOST_LINES = 20
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Runs(Sequence[Run]):
+    """Runs in order. `faults`: what is wrong with the ones that could not be read."""
+
+    items: tuple[Run, ...]
+    faults: tuple[BadInput, ...] = ()
+
+    @classmethod
+    def of(cls, runs: Iterable[Run]) -> Runs:
+        """Runs that were all read."""
+        return cls(tuple(runs))
+
+    @property
+    def fault(self) -> BadInput:
+        """The first of `faults`, saying how many more there are. Raises IndexError where there is none."""
+        more = f" (and {len(self.faults) - 1} more that cannot be read)" if len(self.faults) > 1 else ""
+        return BadInput(f"{self.faults[0]}{more}", code=self.faults[0].code)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, place: int) -> Run: ...
+    @overload
+    def __getitem__(self, place: slice) -> Runs: ...
+    def __getitem__(self, place: int | slice) -> Run | Runs:
+        return Runs(self.items[place]) if isinstance(place, slice) else self.items[place]
+
+    def __add__(self, other: Iterable[Run]) -> Runs:
+        more = other if isinstance(other, Runs) else Runs.of(other)
+        return Runs(self.items + more.items, self.faults + more.faults)
+
+    def __repr__(self) -> str:
+        lines = [repr(run) for run in self.items[:_MOST_LINES]]
+        left = len(self.items) - len(lines)
+        lines += [f"… and {left} more"] if left else []
+        lines += [f"{len(self.faults)} could not be read: {self.faults[0]}"] if self.faults else []
+        return "\n".join([f"{len(self.items)} run{'' if len(self.items) == 1 else 's'}:", *lines])

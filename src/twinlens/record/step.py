@@ -1,4 +1,4 @@
-"""One optimizer step (or one evaluation), as it happened: integer nanoseconds and counts, nothing derived."""
+"""Optimizer steps, evaluations and exchanges between ranks: integer nanoseconds and counts, nothing derived."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from twinlens.record.column import floats, lists, numbers, words
-from twinlens.record.slice import slices_of
+from twinlens.record.column import floats, lists, numbers, slices_of, words
 
 OF_EACH_RANK = ("begin", "end", "data", "forward", "backward", "communicate", "optimize")
 STEP_SCHEMA = pa.schema(
@@ -48,7 +47,7 @@ class Marks:
     "compile", "skipped", "saving" (a save was being written beside it), "repeat" (a step done before and lost),
     of a watched loop "examined" (evidence was taken) and "no-grad" (the model also ran without gradients), and of a log
     "starting" (the first line of a process, whose time holds what is done once).
-    `slice`: the turn it belongs to, where points take turns (record/slice.py); between turns there is waiting.
+    `slice`: the turn it belongs to, where points take turns (record/column.py); between turns there is waiting.
     `rank_…_ns`: of a step of several processes, the same of each rank; None where there is one, or none knows.
     """
 
@@ -162,3 +161,54 @@ def _losses(column: pa.ChunkedArray) -> np.ndarray:
     if column.null_count:
         endless &= numbers(column.is_valid().cast(pa.uint8())) > 0
     return np.where(endless, np.inf, loss)
+
+
+# One exchange between ranks, as it happened: integer nanoseconds, nothing derived.
+
+EXCHANGE_SCHEMA = pa.schema(
+    [("begin_ns", pa.int64()), ("end_ns", pa.int64()), ("rank_ns", pa.list_(pa.int64()))],
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """The report of one exchange. Times are nanoseconds from the start of the run on one monotonic clock.
+
+    It lasts from the first rank's beginning to the last rank's end, after a barrier. `rank_ns`: how long it took each
+    rank, by rank; the exchange has taken as long as the slowest of them.
+    """
+
+    begin_ns: int
+    end_ns: int
+    rank_ns: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """The rows of a run as columns, one entry a row. `rank_ns` [n, ranks]."""
+
+    begin_ns: np.ndarray
+    end_ns: np.ndarray
+    rank_ns: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.begin_ns)
+
+    @property
+    def slowest_ns(self) -> np.ndarray:
+        """How long each exchange took, [n]: the slowest rank's time."""
+        return np.asarray(self.rank_ns.max(axis=1) if len(self) else np.zeros(0, np.int64))
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> Self:
+        """From an Arrow table with EXCHANGE_SCHEMA. Raises ArrowInvalid where rows have unequal numbers of ranks."""
+        count = len(table)
+        offsets, values = lists(table.column("rank_ns"))
+        ranks = int(offsets[1]) if count else 0
+        if count and (ranks < 1 or not np.array_equal(offsets, np.arange(count + 1) * ranks)):
+            raise pa.ArrowInvalid("rows have unequal numbers of ranks")
+        return cls(numbers(table.column("begin_ns")), numbers(table.column("end_ns")), values.reshape(count, ranks))
+
+    def where(self, chosen: np.ndarray | builtins.slice) -> Self:
+        """The rows that a boolean mask, indexes or a slice keeps."""
+        return type(self)(self.begin_ns[chosen], self.end_ns[chosen], self.rank_ns[chosen])

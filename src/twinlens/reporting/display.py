@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.validity import Validity
+from twinlens.record.finding import Validity
 from twinlens.units import digits, scale, show
 
 ABSENT = "–"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlens.record.codec import encode
+from twinlens.record.finding import Validity, weakest
 from twinlens.record.run import Run
-from twinlens.record.validity import Validity, weakest
 from twinlens.reporting import display
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.view import in_order

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlens.measurement.refused import refusals, was_refused
+from twinlens.record.beside import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
-from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
 from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.load_kind import (

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from twinlens.record.codec import decode, encode
-from twinlens.record.estimate import Estimate
+from twinlens.record.column import spans_of
+from twinlens.record.estimate import Estimate, spreads_from_json, spreads_to_json
 from twinlens.record.run import Run
-from twinlens.record.slice import spans_of
-from twinlens.record.spread import spreads_from_json, spreads_to_json
 from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.folder import Folder

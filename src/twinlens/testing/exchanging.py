@@ -10,8 +10,8 @@ import pytest
 
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import exchanger
-from twinlens.record.exchange import Exchange
 from twinlens.record.executor.facts import Facts
+from twinlens.record.step import Exchange
 from twinlens.testing.case import Case
 from twinlens.testing.definition import quiet
 from twinlens.testing.facts import assert_says_who_it_is

@@ -19,7 +19,7 @@ from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.codec import decode
 from twinlens.record.run import Run
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.stats.summary.group import group
 

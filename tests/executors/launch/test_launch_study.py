@@ -19,7 +19,7 @@ from twinlens.measurement.server.shared import shared_server, together
 from twinlens.measurement.study import measure_one, measure_study
 from twinlens.record.codec import decode
 from twinlens.record.run import Run
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.record.store import find_runs
 from twinlens.spec.load import dump
 from twinlens.spec.study import Study

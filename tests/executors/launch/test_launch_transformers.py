@@ -17,7 +17,7 @@ from twinlens.executors.launch.model_folder import model_folder
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.codec import decode
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.content.words import WORDS
 from twinlens.spec.model.any_model import any_model

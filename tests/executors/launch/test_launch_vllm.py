@@ -14,7 +14,7 @@ from twinlens.executors.launch.model_folder import stored_in
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.codec import decode
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.spec.model.reference import read_config
 
 DEVICE = "cuda" if shutil.which("nvidia-smi") else "cpu"  # the build that make test-vllm installs has no other

@@ -10,7 +10,7 @@ from typing import Any
 from twinlens.executors.fidelity.answer import Answer, choice_of, from_completion
 from twinlens.executors.fidelity.scored import Scored, Unusable, from_prompt_logprobs
 from twinlens.executors.fidelity.sglang import from_input_logprobs, generate_request, meta_info_of
-from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.record.foreign_text import in_one_line
 
 Prompt = str | tuple[int, ...]
 Post = Callable[[str, bytes], tuple[int, bytes, str]]

@@ -11,7 +11,7 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.http_client.connection import Address
 from twinlens.executors.kserve.options import KServeTarget
 from twinlens.executors.openai.discovery import get
-from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.record.foreign_text import in_one_line
 
 DATATYPES = {"FP32": "<f4", "FP64": "<f8", "FP16": "<f2", "UINT8": "|u1", "INT8": "|i1", "INT32": "<i4", "INT64": "<i8"}
 """Datatypes of images, and how numpy writes them."""

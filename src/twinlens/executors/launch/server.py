@@ -38,7 +38,7 @@ from twinlens.executors.openai.target import target_of
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.quantise.prompts import decided_by
 from twinlens.record.executor.facts import Facts
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
 

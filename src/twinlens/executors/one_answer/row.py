@@ -8,8 +8,8 @@ from typing import Any
 
 from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.answer.unanswered import unanswered
+from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import Request, RequestOutcome
-from twinlens.record.trust.foreign_text import in_one_line
 from twinlens.schedule.request import ScheduledRequest, request_of
 
 _MOST_TOKENS = 2**24

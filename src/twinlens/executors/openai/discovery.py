@@ -22,8 +22,8 @@ from twinlens.executors.openai.page import BUSY, PAUSES_S
 from twinlens.executors.openai.request_writer import Requests, page_request
 from twinlens.executors.openai.target import Target
 from twinlens.executors.openai.task_requests import first_tries, short_request
+from twinlens.record.foreign_text import all_whole
 from twinlens.record.request import Request
-from twinlens.record.trust.foreign_text import all_whole
 from twinlens.schedule.content.prompt import Words
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.task import Task

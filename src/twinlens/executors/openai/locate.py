@@ -16,7 +16,7 @@ from twinlens.executors.openai.endpoint_that_answers import endpoint_that_answer
 from twinlens.executors.openai.options import DEFAULTS
 from twinlens.executors.openai.page import Asker, HttpAnswer
 from twinlens.executors.openai.target import PATHS, address_of
-from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.record.foreign_text import in_one_line
 
 CODE = "TL223"
 _VERSION = re.compile(r"/v\d+[a-z]*(/|$)")

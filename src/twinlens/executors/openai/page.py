@@ -14,7 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 from twinlens.errors import BadInput
 from twinlens.executors.http_client.page import CONNECT_S, NotConnected, PageClient
 from twinlens.executors.openai.target import api_key, key_header, tls_context
-from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.record.foreign_text import in_one_line
 from twinlens.system.document import json_of
 from twinlens.version import __version__
 

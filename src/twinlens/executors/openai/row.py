@@ -11,9 +11,9 @@ from twinlens.executors.http_client.answer.ended import Ended
 from twinlens.executors.http_client.answer.events import Answer
 from twinlens.executors.http_client.answer.unanswered import unanswered
 from twinlens.executors.one_answer.row import prompt_fault
-from twinlens.record.compliance import Response
+from twinlens.record.foreign_text import in_one_line, whole
 from twinlens.record.request import Request, RequestOutcome
-from twinlens.record.trust.foreign_text import in_one_line, whole
+from twinlens.record.sections import Response
 from twinlens.schedule.request import ScheduledRequest, request_of
 
 _MOST_TOKENS = 2**24

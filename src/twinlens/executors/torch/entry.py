@@ -12,7 +12,7 @@ from twinlens.spec.study import RunSpec
 if TYPE_CHECKING:
     from twinlens.executors.in_process.ceiling import DeviceProbe
     from twinlens.executors.protocol import Server, Trainer
-    from twinlens.record.instrument import Profile
+    from twinlens.record.beside import Profile
 
 
 def _trainer() -> Trainer:

@@ -14,7 +14,7 @@ from twinlens.executors.torch.evidence.trace import Kernel, kernels_seen
 from twinlens.executors.torch.infer import TorchServer
 from twinlens.executors.torch.model.build import synchronize
 from twinlens.executors.torch.train import TorchTrainer
-from twinlens.record.instrument import Profile
+from twinlens.record.beside import Profile
 from twinlens.spec.study import RunSpec
 
 _CLASSES = (

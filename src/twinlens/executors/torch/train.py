@@ -30,8 +30,8 @@ from twinlens.executors.torch.model.loader import FolderBatches
 from twinlens.executors.torch.model.quantize import cast
 from twinlens.executors.torch.options import LEAST_GPU, TorchOptions
 from twinlens.executors.torch.saves.one_process import OneProcessSaves
-from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.sections import Checkpoints
 from twinlens.record.step import Marks
 from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.model.shape import DecoderShape

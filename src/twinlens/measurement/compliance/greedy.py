@@ -10,7 +10,7 @@ import numpy as np
 
 from twinlens.executors.protocol import AuditableClient
 from twinlens.measurement.compliance.alone import answers_alone
-from twinlens.record.greedy import GreedyAnswer, GreedyAnswers
+from twinlens.record.sections import GreedyAnswer, GreedyAnswers
 from twinlens.schedule.content.draw import single_requests
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload

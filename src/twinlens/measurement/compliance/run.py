@@ -17,7 +17,7 @@ from twinlens.measurement.compliance.alone import answers_alone, fresh_requests,
 from twinlens.measurement.compliance.greedy import greedy_answers
 from twinlens.measurement.compliance.sampler import ResponseSampler, SampledResponse
 from twinlens.record.codec import encode
-from twinlens.record.compliance import ComplianceTest
+from twinlens.record.sections import ComplianceTest
 from twinlens.record.store import update_run
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec

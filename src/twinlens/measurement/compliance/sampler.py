@@ -6,8 +6,8 @@ import random
 from array import array
 from dataclasses import dataclass
 
-from twinlens.record.compliance import Response
 from twinlens.record.request import Request
+from twinlens.record.sections import Response
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.stats.compliance.token_count import TokenFaults
 

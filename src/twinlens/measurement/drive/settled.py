@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from twinlens.record.arrow import RowWriter, read_rows
-from twinlens.record.exchange import EXCHANGE_SCHEMA, Exchanges
 from twinlens.record.request import REQUEST_SCHEMA, Requests
-from twinlens.record.step import STEP_SCHEMA, Steps
+from twinlens.record.step import EXCHANGE_SCHEMA, STEP_SCHEMA, Exchanges, Steps
 from twinlens.spec.study import RunSpec
 from twinlens.stats.metrics.collective import exchange_steadiness
 from twinlens.stats.metrics.inference import inference_steadiness

@@ -23,7 +23,7 @@ from twinlens.measurement.machine.software import software_facts
 from twinlens.measurement.server.shared import stack_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.spec.study import RunSpec
 from twinlens.system.nvml import open_gpus
 from twinlens.system.processes import tree

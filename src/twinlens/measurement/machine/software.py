@@ -12,7 +12,7 @@ from pathlib import Path
 
 from twinlens.executors.launch.options import is_secret
 from twinlens.record.executor.record import Fact, observed, unknown
-from twinlens.record.trust.foreign_text import without_paths
+from twinlens.record.foreign_text import without_paths
 
 PACKAGES = (
     *("torch", "transformers", "numpy", "safetensors", "tokenizers", "torchao", "triton", "accelerate"),

@@ -20,7 +20,7 @@ from twinlens.measurement.machine.energy import Meters
 from twinlens.measurement.machine.gpm import Gpm, open_gpm
 from twinlens.measurement.machine.pressure import Pressure
 from twinlens.record.estimate import Estimate
-from twinlens.record.sample.telemetry import Sample
+from twinlens.record.samples import Sample
 from twinlens.system.nvml import Gpu
 from twinlens.units import RATIO
 

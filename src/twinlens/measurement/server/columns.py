@@ -1,4 +1,4 @@
-"""Metrics pages of servers, in one small set of columns (`record/sample/server.py`). Pure: takes what a page holds.
+"""Metrics pages of servers, in one small set of columns (`record/samples.py`). Pure: takes what a page holds.
 
 A page of vLLM holds 100 KB, nearly all of it buckets of histograms. It is cut down to the lines that are wanted before
 anything is parsed, and those go to the parser of prometheus_client.
@@ -12,7 +12,7 @@ from typing import Any
 
 from twinlens.executors.openai.never_launched import NEVER_LAUNCHED
 from twinlens.executors.registry import server_words
-from twinlens.record.sample.server import ServerSample
+from twinlens.record.samples import ServerSample
 
 Columns = dict[str, float]
 """Column of `ServerSample` to value; what the page does not say is missing."""

@@ -11,7 +11,7 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.openai.target import Target
 from twinlens.measurement.server.page import HttpPage, NoPage
-from twinlens.record.sample.telemetry import COLUMNS, Sample
+from twinlens.record.samples import COLUMNS, Sample
 
 FIELDS = {
     "DCGM_FI_PROF_SM_ACTIVE": "sm_active",

@@ -10,7 +10,7 @@ import psutil
 
 from twinlens.errors import BadInput
 from twinlens.executors.registry import launches
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.spec.protocol import Stall
 from twinlens.spec.study import RunSpec
 

@@ -11,7 +11,7 @@ from twinlens.executors.http_client.page import PageClient
 from twinlens.executors.openai.target import Target
 from twinlens.measurement.server.columns import Columns, columns_of
 from twinlens.measurement.server.tensorrt_llm import IterationStats
-from twinlens.record.trust.foreign_text import in_one_line
+from twinlens.record.foreign_text import in_one_line
 from twinlens.system.document import json_of
 
 _PATIENCE_S = 5.0  # trtllm-serve waits two seconds for statistics where there are none

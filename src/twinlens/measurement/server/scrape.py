@@ -20,7 +20,7 @@ from twinlens.executors.protocol import NetworkClient
 from twinlens.measurement.server.columns import Columns, sample_of
 from twinlens.measurement.server.page import NoPage, ServerPage, pause
 from twinlens.record.codec import encode
-from twinlens.record.sample.server import ServerSample
+from twinlens.record.samples import ServerSample
 from twinlens.record.store import open_server, update_run
 from twinlens.spec.study import RunSpec
 

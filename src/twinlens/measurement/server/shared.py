@@ -17,7 +17,7 @@ from twinlens.executors.registry import launcher
 from twinlens.measurement.machine.software import loaded_libraries, performance_environment
 from twinlens.record.codec import encode
 from twinlens.record.executor.record import Fact, declared, observed, unknown
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.record.store import update_run
 from twinlens.spec.study import RunSpec
 from twinlens.system.nvml import Gpu, open_gpus

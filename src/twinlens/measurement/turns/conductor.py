@@ -20,7 +20,7 @@ from twinlens.errors import BadInput, ExecutorFailed, Interrupted, TwinlensError
 from twinlens.measurement.drive.training import give_up_s
 from twinlens.measurement.worker_process import gone_on, raise_for, started, stop
 from twinlens.record.codec import encode
-from twinlens.record.slice import Pairing
+from twinlens.record.column import Pairing
 from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.schedule.turns.order import rounds
 from twinlens.spec.study import RunSpec

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from twinlens.errors import BadInput, nearest
 from twinlens.record.codec import OPTIONAL, reads
 from twinlens.record.executor.field import FIELDS, Field
-from twinlens.record.trust.foreign_text import without_paths
+from twinlens.record.foreign_text import without_paths
 from twinlens.spec.precision import Lens
 
 __all__ = [

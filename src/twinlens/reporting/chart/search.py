@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import altair as alt
 
-from twinlens.record.search import SearchRecord, SearchResult
+from twinlens.record.beside import SearchRecord, SearchResult
 from twinlens.reporting.chart.figure import INK, STEADY, WIDTH, Figure, data, figure, log_marks
 from twinlens.reporting.text.search_table import search_interval, slo_words, swept_point
 from twinlens.reporting.view import runs_word

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from twinlens.errors import BadInput
 from twinlens.pages import find, first_paragraph
+from twinlens.record.beside import SearchRecord
 from twinlens.record.run import Run
-from twinlens.record.search import SearchRecord
 from twinlens.reporting.display import clean
 from twinlens.reporting.driven import is_driven
 from twinlens.reporting.load_kind import SERVED, TITLES

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.validity import Validity
+from twinlens.record.finding import Validity
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
 from twinlens.reporting.gate import Word, agreement_of, gate_reason, gate_word, why_no_gate

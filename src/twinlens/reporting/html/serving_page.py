@@ -9,8 +9,8 @@ from altair.utils import schemapi
 
 from twinlens.comparison.side import Side, rates_of
 from twinlens.comparison.switches import switch_rows
+from twinlens.record.beside import SearchRecord
 from twinlens.record.run import Run
-from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import Figure
 from twinlens.reporting.chart.goodput import goodput_chart

@@ -9,8 +9,8 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinlens.record.search import SearchRecord
-from twinlens.record.validity import Validity
+from twinlens.record.beside import SearchRecord
+from twinlens.record.finding import Validity
 from twinlens.reporting.display import MARKS, STYLES, clean, join_names, legend
 from twinlens.reporting.load_kind import verdict_of
 from twinlens.reporting.paired import Paired, ratio_words, ratios_lead

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Group as Stack
 from rich.console import RenderableType
 
-from twinlens.record.search import SearchRecord
+from twinlens.record.beside import SearchRecord
 from twinlens.reporting.display import clean
 from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.paired import ratios_lead

@@ -10,8 +10,7 @@ from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.text import Text
 
-from twinlens.record.finding import Finding
-from twinlens.record.validity import Validity
+from twinlens.record.finding import Finding, Validity
 from twinlens.reporting.all_attempts import with_all_attempts
 from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.load_kind import fault_of

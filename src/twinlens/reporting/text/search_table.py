@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from twinlens.record.search import SearchRecord, SearchResult
+from twinlens.record.beside import SearchRecord, SearchResult
 from twinlens.reporting import display
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.slo import Slo

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twinlens.record.beside import SearchRecord
 from twinlens.record.estimate import Estimate
-from twinlens.record.search import SearchRecord
-from twinlens.record.validity import weakest
+from twinlens.record.finding import weakest
 from twinlens.reporting import display
 from twinlens.reporting.gate import agreement_of, gate_word
 from twinlens.reporting.load_kind import SERVED, load_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twinlens.record.beside import SearchRecord
 from twinlens.record.estimate import Estimate
-from twinlens.record.search import SearchRecord
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import LoadKind, fault_of, load_of, place_of
 from twinlens.reporting.point_name import precision_of

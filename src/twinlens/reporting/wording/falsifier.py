@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlens.record.falsifier import GROWN
+from twinlens.record.beside import GROWN
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
 from twinlens.reporting.display import clean

@@ -8,8 +8,8 @@ from itertools import takewhile
 
 from scipy.special import betaincinv
 
-from twinlens.record.compliance import ComplianceTest, Response
 from twinlens.record.estimate import Estimate
+from twinlens.record.sections import ComplianceTest, Response
 from twinlens.stats.compliance.ruling import LEVEL, RULINGS, reason_of, told_by
 from twinlens.units import RATIO
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twinlens.record.compliance import ComplianceTest
+from twinlens.record.sections import ComplianceTest
 from twinlens.stats.compliance.ruling import LEVEL, RULINGS, reason_of, told_by
 from twinlens.stats.estimator.rank_ratio import rank_ratio
 

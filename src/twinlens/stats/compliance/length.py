@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from twinlens.record.compliance import ComplianceTest
 from twinlens.record.estimate import Estimate
+from twinlens.record.sections import ComplianceTest
 from twinlens.stats.compliance.ruling import RULINGS, reason_of, told_by
 from twinlens.stats.estimator.interval import mean_of_independent
 from twinlens.units import COUNT, RATIO

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from twinlens.record.compliance import ComplianceTest, Ruling
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.sections import ComplianceTest, Ruling
 
 LEVEL = 0.99
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from twinlens.record.compliance import ComplianceTest, Response, Ruling
 from twinlens.record.estimate import Estimate
+from twinlens.record.sections import ComplianceTest, Response, Ruling
 from twinlens.stats.compliance.ruling import reason_of
 from twinlens.stats.estimator.interval import mean_of_independent
 from twinlens.units import COUNT, RATIO

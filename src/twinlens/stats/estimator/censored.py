@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from twinlens.record.estimate import Estimate
-from twinlens.record.spread import Spread
+from twinlens.record.estimate import Estimate, Spread
 from twinlens.stats.estimator.independent import Queue
 from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.series import Series

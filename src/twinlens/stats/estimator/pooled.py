@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twinlens.record.estimate import Estimate
-from twinlens.record.spread import Spread
+from twinlens.record.estimate import Estimate, Spread
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.estimator.quantile import interval_ranks, name_of, needed_for_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS

@@ -15,8 +15,7 @@ from dataclasses import replace
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
-from twinlens.record.estimate import Estimate
-from twinlens.record.spread import Spread
+from twinlens.record.estimate import Estimate, Spread
 from twinlens.stats.estimator.autocorrelation import careful_time
 from twinlens.stats.estimator.interval import FEWEST_ROWS
 from twinlens.stats.estimator.series import Series

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from twinlens.record.checkpoint import Checkpoints, Resumed
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
+from twinlens.record.sections import Checkpoints, Resumed
 from twinlens.stats.summary.group import Verdict
 
 _IN_MEMORY = ("tmpfs", "ramfs")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.exchange import Exchanges
+from twinlens.record.step import Exchanges
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.rate import rate_interval

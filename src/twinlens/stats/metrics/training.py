@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from twinlens.record.column import without_waiting
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
-from twinlens.record.slice import without_waiting
 from twinlens.record.step import Steps
 from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.stats.estimator.quantile import quantile

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from twinlens.record.finding import Finding
+from twinlens.record.finding import Finding, Validity
 from twinlens.record.run import Run
-from twinlens.record.validity import Validity
 from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, phase_slices, training_slices
 from twinlens.stats.serving.looks import looks_s

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from twinlens.record.codec import by_fields
 from twinlens.record.estimate import Estimate
-from twinlens.record.finding import Finding
-from twinlens.record.validity import Validity
+from twinlens.record.finding import Finding, Validity
 from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.estimator.widened import widened

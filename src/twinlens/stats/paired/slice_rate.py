@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from twinlens.record.column import spans_of
 from twinlens.record.request import Requests
-from twinlens.record.slice import spans_of
 from twinlens.record.step import Steps
 from twinlens.stats.estimator.interval import t_quantile
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from twinlens.record.search import Tried
+from twinlens.record.beside import Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.stats.search.attainment import FEWEST, Attained, Curve, bracket

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from twinlens.record.beside import TrialVerdict, Tried
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.record.search import TrialVerdict, Tried
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo, Standing
 from twinlens.stats.estimator.repeats import binomial_bounds

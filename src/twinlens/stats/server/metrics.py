@@ -13,7 +13,7 @@ import pyarrow as pa
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
-from twinlens.record.sample.server import ServerReading
+from twinlens.record.samples import ServerReading
 from twinlens.stats.estimator.dependence import too_dependent
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.rate import rate_interval

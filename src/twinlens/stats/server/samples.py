@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from twinlens.record.sample.server import COUNTERS, GAUGES
+from twinlens.record.samples import COUNTERS, GAUGES
 
 # A sum of many floats may come out lower by rounding when its parts are added in another order.
 _ROUNDING = 1e-9

@@ -11,9 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from twinlens.record.finding import Finding
+from twinlens.record.finding import Finding, Validity
 from twinlens.record.request import Requests
-from twinlens.record.validity import Validity
 from twinlens.stats.serving.overload import overload
 from twinlens.stats.serving.standstill import standstills
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.finding import Finding
-from twinlens.record.validity import Validity
+from twinlens.record.finding import Finding, Validity
 from twinlens.stats.estimator.shuffled import FEWEST_WINDOWS, noise_alone
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.label import Label, judge

@@ -8,9 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.record.compliance import Response
 from twinlens.record.estimate import Estimate
-from twinlens.record.greedy import GreedyAnswers
+from twinlens.record.sections import GreedyAnswers, Response
 from twinlens.spec.precision import BITS, precision
 from twinlens.stats.compliance.answer import compared
 from twinlens.stats.estimator.repeats import mean_of_shares

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.finding import Finding
-from twinlens.record.greedy import GreedyAnswers
-from twinlens.record.trust.foreign_text import in_one_line
-from twinlens.record.validity import Validity
+from twinlens.record.finding import Finding, Validity
+from twinlens.record.foreign_text import in_one_line
+from twinlens.record.sections import GreedyAnswers
 from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed

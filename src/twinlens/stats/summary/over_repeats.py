@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.validity import Validity
+from twinlens.record.finding import Validity
 from twinlens.stats.estimator.pooled import pooled_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS, cut, over_runs, weakest
 from twinlens.stats.estimator.widened import widened

@@ -14,8 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.finding import Finding
-from twinlens.record.validity import Validity, weakest
+from twinlens.record.finding import Finding, Validity, weakest
 from twinlens.stats.steady.slope import Trend, visible
 from twinlens.units import RATIO
 

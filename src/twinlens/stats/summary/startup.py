@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
-from twinlens.record.running import Running
+from twinlens.record.sections import Running
 from twinlens.units import RATIO, SECONDS
 
 _READY = "from the start of the process to its first answer, asked for ten times a second"

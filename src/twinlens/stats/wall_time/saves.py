@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from twinlens.record.checkpoint import Checkpoints, Recovery, Restore
 from twinlens.record.estimate import Estimate
+from twinlens.record.sections import Checkpoints, Recovery, Restore
 from twinlens.record.step import Steps
 from twinlens.stats.estimator.interval import mean_of_independent
 from twinlens.units import BYTES, BYTES_PER_S, COUNT, SECONDS

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from twinlens.executors.http_client.answer.head import Malformed
-from twinlens.record.trust.foreign_text import in_one_line, whole
+from twinlens.record.foreign_text import in_one_line, whole
 
 MOST_CHUNKS = 2**18
 """Of one answer: twice the longest that a model writes today, one token a chunk."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from twinlens.record.executor.matrix_engine import gpu_formats, processor_formats
+from twinlens.record.executor.field import gpu_formats, processor_formats
 from twinlens.spec.precision import BITS
 
 FORMATS: dict[torch.dtype, str] = {

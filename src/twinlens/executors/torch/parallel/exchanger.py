@@ -17,9 +17,9 @@ from twinlens.executors.torch.parallel.over_ranks import facts_over
 from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.record.codec import decode
-from twinlens.record.exchange import Exchange
 from twinlens.record.executor.facts import Facts
 from twinlens.record.finding import Finding
+from twinlens.record.step import Exchange
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.system.processors import usable_cores

@@ -10,7 +10,7 @@ from twinlens.executors.torch.parallel.over_ranks import mean_loss
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.executors.torch.saves.journal import COMPARED_STEPS, Journal
 from twinlens.executors.torch.saves.storage import drop_from_cache
-from twinlens.record.checkpoint import Checkpoints, Recovery
+from twinlens.record.sections import Checkpoints, Recovery
 from twinlens.record.step import Marks
 from twinlens.spec.protocol import Kill
 from twinlens.spec.study import RunSpec

@@ -18,9 +18,9 @@ from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_
 from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.executors.torch.parallel.run_saves import RunSaves
-from twinlens.record.checkpoint import Checkpoints
 from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
+from twinlens.record.sections import Checkpoints
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from twinlens.executors.torch.same_losses import compared
 from twinlens.executors.torch.saves.storage import filesystem_of, free_bytes, size_bytes
-from twinlens.record.checkpoint import Checkpoints, Recovery, Restore, Resumed, Save
+from twinlens.record.sections import Checkpoints, Recovery, Restore, Resumed, Save
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twinlens.executors.torch.saves.journal import COMPARED_STEPS, Journal
 from twinlens.executors.torch.saves.state import Saver
 from twinlens.executors.torch.saves.storage import drop_from_cache
-from twinlens.record.checkpoint import Checkpoints
+from twinlens.record.sections import Checkpoints
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
 

@@ -1,1 +1,0 @@
-"""Samples taken beside the rows: telemetry of the machine, and the server's own metrics."""
