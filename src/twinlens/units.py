@@ -26,6 +26,11 @@ STEPS_PER_S = "steps/s"
 EXCHANGES_PER_S = "exchanges/s"
 NATS = "nats"
 COUNT = "count"
+HOUR_S, DAY_S = 3600.0, 86400.0
+YEAR_S = 365 * DAY_S
+MONTH_S = YEAR_S / 12
+HOURS_A_MONTH = 730  # 365 × 24 / 12
+JOULES_PER_KWH = 3.6e6
 
 _DECIMAL = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")]
 _BINARY = [(2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"), (1.0, "B")]

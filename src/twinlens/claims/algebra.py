@@ -12,29 +12,29 @@ from itertools import product
 
 from twinlens.claims.answer import Answer, Case, Term
 from twinlens.claims.said import Said, View
+from twinlens.units import DAY_S, HOUR_S, JOULES_PER_KWH, YEAR_S
 
-_DAY_S, _YEAR_S = 86400.0, 365 * 86400.0
 UNITS: Mapping[str, tuple[str, str, float]] = {
     "bytes": ("B", "bytes", 1.0), "bandwidth": ("B/s", "bytes/s", 1.0), "kv_token": ("B/token", "bytes/token", 1.0),
     "bytes_per_param": ("B/param", "bytes", 1.0), "params": ("param", "parameters", 1.0), "time": ("s", "s", 1.0),
     "token_time": ("s/token", "s", 1.0), "rate": ("token/s", "tokens/s", 1.0), "context": ("token", "tokens", 1.0),
     "tokens": ("token", "tokens", 1.0), "tokens_out": ("token", "tokens", 1.0),
-    "tokens_day": ("token/s", "tokens", 1 / _DAY_S), "tokens_param": ("token/param", "tokens/parameter", 1.0),
+    "tokens_day": ("token/s", "tokens", 1 / DAY_S), "tokens_param": ("token/param", "tokens/parameter", 1.0),
     "tokens_step": ("token/step", "tokens", 1.0), "steps": ("step", "steps", 1.0),
     "devices": ("device", "devices", 1.0),
     "requests": ("request", "requests", 1.0), "rps": ("request/s", "1/s", 1.0),
     "in_flight": ("request", "requests", 1.0),
-    "uses": ("request/s", "requests", 1 / _DAY_S), "power": ("J/s", "w", 1.0), "energy": ("J", "j", 1.0),
+    "uses": ("request/s", "requests", 1 / DAY_S), "power": ("J/s", "w", 1.0), "energy": ("J", "j", 1.0),
     "j_token": ("J/token", "j/token", 1.0), "tokens_per_j": ("token/J", "tokens/J", 1.0), "money": ("$", "$", 1.0),
-    "price_hour": ("$/s", "$/h", 1 / 3600), "price_token": ("$/token", "$/token", 1.0), "flop": ("flop", "FLOP", 1.0),
-    "price_kwh": ("$/J", "$", 1 / 3.6e6), "price_device": ("$/device", "$", 1.0),
+    "price_hour": ("$/s", "$/h", 1 / HOUR_S), "price_token": ("$/token", "$/token", 1.0), "flop": ("flop", "FLOP", 1.0),
+    "price_kwh": ("$/J", "$", 1 / JOULES_PER_KWH), "price_device": ("$/device", "$", 1.0),
     "cost_each": ("$/request", "$", 1.0),
-    "cost_day": ("$/s", "$", 1 / _DAY_S), "cost_year": ("$/s", "$", 1 / _YEAR_S),
+    "cost_day": ("$/s", "$", 1 / DAY_S), "cost_year": ("$/s", "$", 1 / YEAR_S),
     "flop_rate": ("flop/s", "flop/s", 1.0),
     "flop_token": ("flop/token", "FLOP", 1.0), "device_time": ("device s", "device-s", 1.0),
     "intensity": ("flop/B", "FLOP/byte", 1.0), "tokens_dollar": ("token/$", "tokens/$", 1.0),
     "card_bytes": ("B/device", "bytes", 1.0), "sequences": ("user", "users", 1.0), "groups": ("group", "1", 1.0),
-    "hours_day": ("", "h a day", 1 / 24), "cost_month": ("$/s", "$", 12 / _YEAR_S),
+    "hours_day": ("", "h a day", 1 / 24), "cost_month": ("$/s", "$", 12 / YEAR_S),
 }  # fmt: skip
 """Of each kind its unit, the one in which it is shown, and the factor from that to the first."""
 _PER_DEVICE = ("bandwidth", "power", "price_hour", "flop_rate")

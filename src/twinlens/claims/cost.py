@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, lacking, solved
 from twinlens.claims.said import Said, View, part_of_whole
 from twinlens.record.finding import Finding
+from twinlens.units import HOUR_S, HOURS_A_MONTH, MONTH_S
 
 _DAYS_A_MONTH = 30.0
-
-_HOUR_S = 3600.0
-_MONTH_H = 730.0  # 365 × 24 / 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def break_even(view: View) -> Answer | Gap | None:
     daily = 24.0 if daily is None and "hour" in claimed.text else daily  # hours of use
     if price is None or rented is None or daily is None:
         return Gap("break-even", lacking({"money": price, "price-per-hour": rented, "hours-per-day": daily}))
-    hours = daily * _MONTH_H / 24
+    hours = daily * HOURS_A_MONTH / 24
     own = _running(view, hours)
     if rented <= own.per_hour:
         return Gap("break-even", ("saving",))
@@ -54,7 +52,7 @@ def break_even(view: View) -> Answer | Gap | None:
     formula = "{0} / ({1} × {2})"
     if own.per_hour:
         terms, formula = [*terms[:2], saved, terms[2]], "{0} / (({1} − {2}) × {3})"
-    month_s = _MONTH_H * _HOUR_S
+    month_s = MONTH_S
     case = Case(price / ((rented - own.per_hour) * hours) * month_s, tuple(terms), formula)
     return Answer(
         "break-even", "s", claimed, (case,), bound="at-least" if own.is_bound else "same",
@@ -65,7 +63,7 @@ def break_even(view: View) -> Answer | Gap | None:
 
 def _paid_in(claimed: Said, price: float, hours: float, rented: float, own: Running) -> Iterator[Finding]:
     """The rented prices that the claim asks for, and what an own hour may cost beside the price of the machine."""
-    month_s = _MONTH_H * _HOUR_S
+    month_s = MONTH_S
     low, high = (price / (end / month_s) / hours for end in (claimed.high or 0.0, claimed.low or 0.0))
     yield solved(
         "break-even", "s", claimed.value, {"price_hour": low + own.per_hour, "price_hour_high": high + own.per_hour}
@@ -83,8 +81,8 @@ def useful_hour(view: View) -> Answer | Gap | None:
     part_of_whole(view.one("share"))
     if price is None or life is None:
         return Gap("price-per-hour", lacking({"price-and-life": None, "utilisation": busy}))
-    used, hours = busy or 1.0, life / _HOUR_S
-    own = _running(view, _MONTH_H * used)
+    used, hours = busy or 1.0, life / HOUR_S
+    own = _running(view, HOURS_A_MONTH * used)
     terms = [Term("money", price, "$"), Term("life", life, "s"), Term("utilisation", used, "share")]
     if own.per_hour:
         terms.append(Term("own-per-hour", own.per_hour, "$/h"))
@@ -135,7 +133,7 @@ def energy_share(view: View) -> Answer | Gap | None:
         return None
     power, kwh, hour = view.value("power"), view.value("price_kwh"), view.value("price_hour")
     price, life = view.value("money"), view.value("time")
-    capital = hour if hour is not None else price / (life / _HOUR_S) if price and life else None
+    capital = hour if hour is not None else price / (life / HOUR_S) if price and life else None
     wanted: Mapping[str, float | None] = {"power": power, "price-per-kwh": kwh, "price-and-life": capital}
     if power is None or kwh is None or capital is None:
         return Gap("energy-share", lacking(wanted))

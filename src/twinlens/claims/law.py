@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from twinlens.claims.answer import Answer, Bound, Case, Gap, Term, solved
-from twinlens.claims.part import HOUR_S, PARTS, USUAL_MFU, Part
+from twinlens.claims.part import PARTS, USUAL_MFU, Part
 from twinlens.claims.said import Said, View, Word, part_of_whole
 from twinlens.record.finding import Finding
+from twinlens.units import HOUR_S, JOULES_PER_KWH
 
-_KWH_J = 3.6e6
-_UNIT_OF = {HOUR_S: "s", _KWH_J: "j"}
+_UNIT_OF = {HOUR_S: "s", JOULES_PER_KWH: "j"}
 _MOST_CASES = 4
 _LEAST = {"power": 20.0, "price-per-hour": 0.1}
 """What no device in a data centre falls below, in W and $/h."""
@@ -163,7 +163,8 @@ LAWS: tuple[Law, ...] = (
     Law("energy", "j", ("energy",), ("power", "devices", "period"), maybe=("devices",), either=("devices",)),
     Law("energy", "j", ("energy",), ("energy-per-token", "tokens")),
     Law("energy-cost", "$", ("money", "cost_month", "cost_day", "cost_year"),
-        ("power", "devices", "period", "price-per-kwh"), (), 1 / _KWH_J, unless=("break-even",), maybe=("devices",)),
+        ("power", "devices", "period", "price-per-kwh"), (), 1 / JOULES_PER_KWH, unless=("break-even",),
+        maybe=("devices",)),
     Law("device-time", "device-s", ("device_time",), ("training-flop",), ("peak", "mfu"), is_arithmetic=False),
     Law("training-flop", "FLOP", ("flop",), ("active-params", "tokens"), (), 6.0,
         unless=("prefill", "forward", "inference"), is_arithmetic=False),

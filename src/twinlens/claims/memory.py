@@ -44,13 +44,18 @@ _FORMATS = ("fp16", "int8", "q4_k_m", "4-bit")
 _OF_BARE_SIZE = 0.01
 """How far the parameters of a model may be from its size, where that is multiplied as it is said."""
 _GIB = 1024**3 / 1e9
+_MIXED = LAYOUTS["16-bit-fp32-master"]
 _LAYOUTS = {
-    "weights-only": 2.0, "weights-and-gradients": 4.0, "adamw-8bit": LAYOUTS["16-bit-8-bit-optimizer"].total,
+    "weights-only": _MIXED.weights, "weights-and-gradients": _MIXED.weights + _MIXED.gradients,
+    "adamw-8bit": LAYOUTS["16-bit-8-bit-optimizer"].total,
     "adamw-bf16": LAYOUTS["16-bit-pure"].total, "adamw-no-master": LAYOUTS["16-bit-no-master"].total,
-    "adamw-master": LAYOUTS["16-bit-fp32-master"].total,
+    "adamw-master": _MIXED.total,
     "adamw-master-fp32-gradients": LAYOUTS["16-bit-fp32-master-and-gradients"].total,
 }  # fmt: skip
-_SAVED = {"weights-and-states": 10.0, "master-and-states": 12.0, "weights-master-and-states": 14.0}
+_SAVED = {
+    "weights-and-states": _MIXED.weights + _MIXED.optimizer, "master-and-states": _MIXED.master + _MIXED.optimizer,
+    "weights-master-and-states": _MIXED.weights + _MIXED.master + _MIXED.optimizer,
+}  # fmt: skip
 _STATES = {"states", "gradients", "master", *OPTIMIZERS}
 
 
@@ -346,7 +351,7 @@ def layouts_of(view: View) -> tuple[tuple[str, float], ...]:
     if optimizer in _LAYOUTS:
         return ((optimizer or "", _LAYOUTS[optimizer or ""]),)
     if optimizer is not None:
-        plain, master = LAYOUTS["16-bit-no-master"], LAYOUTS["16-bit-fp32-master"]
+        plain, master = LAYOUTS["16-bit-no-master"], _MIXED
         return ((optimizer, with_optimizer(plain, optimizer).total),
                 (f"{optimizer}-master", with_optimizer(master, optimizer).total))  # fmt: skip
     return tuple((name, each) for name, each in _LAYOUTS.items() if each >= 6.0)

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from twinlens.spec.device import list_devices, load_device
 from twinlens.spec.model.reference import list_models
+from twinlens.theory.weight_format import WEIGHT_FORMATS
 
 USUAL = {8e9: "llama-3.1-8b", 70e9: "llama-3.1-70b", 405e9: "llama-3.1-405b", 671e9: "deepseek-v3"}
 """The model that a bare size is read as, where its layers are needed; other sizes have no usual one."""
@@ -44,10 +45,14 @@ FORMATS: dict[str, tuple[str, ...]] = {
     "qlora": ("nf4-double",),
 }  # fmt: skip
 """Formats as people write them, and what each may mean; "4-bit" is four bits and nothing else, no scales."""
-KV_BYTES = {"fp32": 4.0, "bf16": 2.0, "fp16": 2.0, "16-bit": 2.0, "fp8": 1.0, "int8": 1.0, "8-bit": 1.0,
-            "q8_0": 34 / 32,
-            "int4": 0.5, "fp4": 0.5, "q4": 0.5, "4-bit": 0.5, "nvfp4": 9 / 16, "q4_0": 18 / 32}  # fmt: skip
-"""Bytes per element of the cache."""
+KV_BYTES = {
+    word: WEIGHT_FORMATS[name].matrices / 8
+    for word, name in {
+        "fp32": "fp32", "bf16": "bf16", "fp16": "fp16", "16-bit": "fp16", "fp8": "fp8", "int8": "int8",
+        "8-bit": "int8", "q8_0": "q8_0", "nvfp4": "nvfp4", "q4_0": "q4_0",
+    }.items()
+} | dict.fromkeys(("int4", "fp4", "q4", "4-bit"), 0.5)  # fmt: skip
+"""Bytes per element of the cache; four bits and no scales where the word names no scales."""
 
 
 def model_at(text: str, at: int) -> tuple[str, int] | None:

@@ -21,9 +21,8 @@ from twinlens.claims.subject import (
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import shipped
 from twinlens.theory.parameter import parameters
+from twinlens.units import DAY_S, HOUR_S, MONTH_S
 
-HOUR_S, DAY_S = 3600.0, 86400.0
-_MONTH_S = 365 * DAY_S / 12
 USUAL_MFU = (0.3, 0.4, 0.5)
 
 
@@ -169,7 +168,7 @@ def _period(view: View) -> Part | None:
         ("day", DAY_S),
         ("week", 7 * DAY_S),
         ("year", 365 * DAY_S),
-        ("month", _MONTH_S),
+        ("month", MONTH_S),
     ):
         if view.peek(f"cost_{word}") or view.peek(f"tokens_{word}") or view.says(word):
             return Part("s", ((seconds, ""), (30 * DAY_S, "30-days")) if word == "month" else ((seconds, ""),))
@@ -198,7 +197,7 @@ def _tokens(view: View) -> Part | None:
     if value is None:
         return None
     if kind == "tokens_day" and view.peek("cost_month"):
-        return Part("tokens", ((30 * value, ""), (_MONTH_S / DAY_S * value, "365-days")))
+        return Part("tokens", ((30 * value, ""), (MONTH_S / DAY_S * value, "365-days")))
     is_other = any(view.peek(cost) for cost in ("cost_day", "cost_month", "cost_year") if cost[5:] != (kind or "")[7:])
     return None if kind in ("tokens_day", "tokens_month") and is_other else Part("tokens", ((value, ""),))
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from twinlens.claims.names import device_at
 from twinlens.claims.said import Said, checked, rounding, rounding_of_input
+from twinlens.units import DAY_S, HOUR_S, JOULES_PER_KWH, MONTH_S, YEAR_S
 
 _DIGITS = r"\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+"
 NUMBER = re.compile(
@@ -24,8 +25,8 @@ _DECIMAL = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12, "p": 1e1
 _WORDS = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "bn": 1e9}
 _SECONDS = {
     "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "millisecond": 1e-3,
-    "s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": 3600.0,
-    "hour": 3600.0, "hr": 3600.0, "day": 86400.0, "week": 604800.0, "month": 365 * 86400 / 12, "year": 365 * 86400.0,
+    "s": 1.0, "sec": 1.0, "second": 1.0, "min": 60.0, "minute": 60.0, "h": HOUR_S,
+    "hour": HOUR_S, "hr": HOUR_S, "day": DAY_S, "week": 7 * DAY_S, "month": MONTH_S, "year": YEAR_S,
 }  # fmt: skip
 _NEXT = r"(?=(?:[ABHLVTabhlvt]\d{1,3}|[Gg][BHbh]\d{2,3}|MI\d{3}|mi\d{3}|RTX|rtx|\d+ ?GB)(?:s?(?![\w/])|x))"
 """A device, or its memory, follows: "8x H100", "4×80 GB"."""
@@ -119,7 +120,7 @@ FORMS: tuple[Form, ...] = (
     _form("bytes", _B, _bytes),
     _form("bytes", _LONG, _bytes),
     _form("bytes", r"bytes?", _one),
-    _form("tokens_per_j", rf"{_X} ?{_TOKENS}{_PER}kWh", lambda match, n: _scale(match, n) / 3.6e6),
+    _form("tokens_per_j", rf"{_X} ?{_TOKENS}{_PER}kWh", lambda match, n: _scale(match, n) / JOULES_PER_KWH),
     _form("tokens_per_j", rf"{_TOKENS}{_PER}(?:J|[Jj]oule)", _one),
     _form("tokens_per_j", rf"{_TOKENS}/s(?:/| per )(?:W|[Ww]att)", _one),
     _form("j_token", rf"(?P<x>[mk]?)(?:J|[Jj]oules?){_PER_TOKEN}",
@@ -161,14 +162,14 @@ FORMS: tuple[Form, ...] = (
           r"(?= ?(?:/ ?s| per sec))?(?:/s)?", lambda match, n: _flop(match)),
     _form("flop", r"(?P<x>[MGTPE]|[Pp]eta|[Ee]xa|[Zz]etta|[Yy]otta|[ZY])?[ -]?(?:FLOPs?|FLOPS|flops?|"
           r"floating[ -]point operations)", lambda match, n: _flop(match)),
-    _form("flop_days", r"(?:petaflop|PFLOP|PF)(?:/s|s)?[ -]days?", lambda match, n: 1e15 * 86400),
+    _form("flop_days", r"(?:petaflop|PFLOP|PF)(?:/s|s)?[ -]days?", lambda match, n: 1e15 * DAY_S),
     _form("device_time", rf"{_X}[ -]?(?:(?:GPU|gpu|[HABLV]\d{{2,3}}|MI\d{{3}}X?|TPU|device|accelerator|card)"
           rf"[ -](?:GPU[ -])?)(?P<t>h(?:ou)?rs?|hours?|days?|months?|years?)",
           lambda match, n: _scale(match, n) * _seconds(match, n)),
     _form("energy", r"(?P<x>[kMGm]?)(?:Wh|wh|[Ww]att[- ]hours?)",
           lambda match, n: 3600 * _scale_of_power(match, n)),
     _form("energy", r"(?P<x>[kMGm]?)(?:J|[Jj]oules?)", _scale_of_power),
-    _form("energy", r"kilowatt[- ]hours?", lambda match, n: 3.6e6),
+    _form("energy", r"kilowatt[- ]hours?", lambda match, n: JOULES_PER_KWH),
     _form("active", rf"{_X}(?:[ -]param(?:eter)?s?)? (?:of (?:them|which|these) )?(?:are )?(?:active|activated)"
           rf"(?: param(?:eter)?s?)?(?:{_PER_TOKEN})?", _scale),
     _form("tokens", r"(?P<x>[MmBT]|[Mm]illion|[Bb]illion|[Tt]rillion)[ -]?"

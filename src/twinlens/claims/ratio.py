@@ -13,8 +13,7 @@ from twinlens.claims.subject import Subject, stored_as, subject_of
 from twinlens.errors import BadInput
 from twinlens.spec.device import load_device
 from twinlens.theory.layout import OPTIMIZERS
-
-_FORMAT_BYTES = {"fp32": 4.0, "fp16": 2.0, "bf16": 2.0}
+from twinlens.theory.weight_format import WEIGHT_FORMATS
 
 
 def ratio(view: View) -> Answer | Gap | None:
@@ -139,7 +138,7 @@ def _states(view: View, claimed: Said) -> Answer:
     """Optimizer states over weights, for 16-bit and for 32-bit weights."""
     states = OPTIMIZERS[view.name("optimizer") or "adamw"]
     word = view.name("format")
-    widths = (_FORMAT_BYTES[word],) if word in _FORMAT_BYTES else (2.0, 4.0)
+    widths = (WEIGHT_FORMATS[word].matrices / 8,) if word in ("fp32", "fp16", "bf16") else (2.0, 4.0)
     cases = tuple(
         Case(states / width, (Term("states", states, "bytes/parameter"), Term("weights", width, "bytes/parameter")),
              "{0} / {1}", f"{8 * width:g}-bit-weights" if len(widths) > 1 else "")

@@ -6,8 +6,7 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.theory.number import Number, amount, count, rate
-
-JOULES_PER_KWH = 3.6e6
+from twinlens.units import JOULES_PER_KWH
 
 
 def node_power_w(device_w: Number, devices: Number = 1, host_factor: Number = 1.0, pue: Number = 1.0) -> Number:

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
-from twinlens.planning.cost.machine import HOURS_A_MONTH
 from twinlens.planning.cost.price import Priced
 from twinlens.planning.cost.quoted import joined
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.money import Money, read_money
 from twinlens.system.document import read_toml
+from twinlens.units import HOURS_A_MONTH
 
 UNUSABLE = "TL234"
 _MOST_BYTES = 2**20

@@ -7,9 +7,10 @@ from decimal import ROUND_CEILING, Decimal
 
 from twinlens.planning.cost.algebra import computed, plus, times
 from twinlens.planning.cost.cent import cents
-from twinlens.planning.cost.machine import HOURS_A_MONTH, Machine
+from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import Traffic
 from twinlens.planning.figure import Figure, Input, assumed
+from twinlens.units import HOURS_A_MONTH
 
 _HOURS = Input("hours-a-month", HOURS_A_MONTH, "h", "365 × 24 / 12")
 

@@ -10,9 +10,9 @@ from twinlens.planning.cost.algebra import computed, over, plus, times
 from twinlens.planning.cost.price import Priced
 from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
-from twinlens.theory.energy import JOULES_PER_KWH, energy_j, node_power_w
+from twinlens.theory.energy import energy_j, node_power_w
+from twinlens.units import HOURS_A_MONTH, JOULES_PER_KWH
 
-HOURS_A_MONTH = 730
 """365 × 24 / 12."""
 Way = Literal["buy", "rent", "reserved", "api"]
 

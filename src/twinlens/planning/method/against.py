@@ -5,12 +5,12 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from twinlens.planning.cost.machine import HOURS_A_MONTH
 from twinlens.planning.figure import Figure
 from twinlens.planning.fit.placement import Placement
 from twinlens.planning.method.need import PER_MONTH, Need, Part
 from twinlens.planning.method.rule import MethodRule, Step
 from twinlens.record.finding import Finding
+from twinlens.units import HOURS_A_MONTH
 
 TRAINED: tuple[Step, ...] = ("lora", "qlora", "full", "scratch")
 """Steps that train weights."""

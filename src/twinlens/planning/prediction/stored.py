@@ -25,18 +25,23 @@ class Stored:
     expert_product: Product
 
 
-_16 = Stored(16.0, 16.0, 16.0, 2.0, "bf16", "bf16")
+def _held(name: str, product: Product, kv_bytes: float = 2.0) -> Stored:
+    kept = weight_format(name)
+    experts = kept.matrices if kept.experts is None else kept.experts
+    return Stored(kept.matrices, kept.head, experts, kv_bytes, product, product)
+
+
 STORED: dict[str, Stored] = {
-    "bf16": _16,
-    "fp16": replace(_16, product="fp16", expert_product="fp16"),
-    "fp32": Stored(32.0, 32.0, 32.0, 4.0, "fp32", "fp32"),
-    "fp8": Stored(8.0, 16.0, 8.0, 1.0, "fp8", "fp8"),
-    "int8": Stored(8.0, 16.0, 8.0, 2.0, "int8", "int8"),
-    "nvfp4": Stored(4.5, 16.0, 4.5, 1.0, "fp4", "fp4"),
-    "mxfp8": Stored(8.25, 16.0, 8.25, 2.0, "fp8", "fp8"),
-    "mxfp4": Stored(4.25, 16.0, 4.25, 1.0, "fp4", "fp4"),
-    "mxfp4-experts": Stored(16.0, 16.0, 4.25, 2.0, "bf16", "bf16"),
-    "int4": Stored(4.25, 16.0, 4.25, 2.0, "bf16", "bf16"),
+    "bf16": _held("bf16", "bf16"),
+    "fp16": _held("fp16", "fp16"),
+    "fp32": _held("fp32", "fp32", 4.0),
+    "fp8": _held("fp8", "fp8", 1.0),
+    "int8": _held("int8", "int8"),
+    "nvfp4": _held("nvfp4", "fp4", 1.0),
+    "mxfp8": _held("mxfp8", "fp8"),
+    "mxfp4": _held("mxfp4", "fp4", 1.0),
+    "mxfp4-experts": _held("mxfp4-experts", "bf16"),
+    "int4": Stored(4.25, 16.0, 4.25, 2.0, "bf16", "bf16"),  # as the constants were fitted, over all groups of int4
 }
 """By precision. Servers that run fp8 and fp4 checkpoints keep the cache in fp8 as a rule."""
 

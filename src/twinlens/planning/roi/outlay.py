@@ -6,9 +6,9 @@ from decimal import Decimal
 from functools import lru_cache
 
 from twinlens.planning.cost.algebra import computed, plus, times
-from twinlens.planning.cost.machine import HOURS_A_MONTH
 from twinlens.planning.figure import Figure, Input
 from twinlens.planning.roi.terms import Terms, Way
+from twinlens.units import HOURS_A_MONTH
 
 _YEAR = 12
 

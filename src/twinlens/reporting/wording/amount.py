@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from twinlens.reporting.wording.money import counted, is_money, money_words
-from twinlens.units import BYTES_PER_S, FLOP, FLOP_PER_S, SECONDS, WATTS, digits, show
-
-_DAY_S = 86400.0
-_MONTH_S = 365 * _DAY_S / 12
+from twinlens.units import BYTES_PER_S, DAY_S, FLOP, FLOP_PER_S, MONTH_S, SECONDS, WATTS, digits, show
 
 
 def amount(value: float, unit: str, *, plain: bool = False) -> str:
@@ -47,9 +44,9 @@ def _bytes(value: float, plain: bool) -> str:
 
 
 def _time(value: float, plain: bool) -> str:
-    if value >= 60 * _DAY_S and not plain:
-        return f"{digits(value / _DAY_S)} days ({digits(value / _MONTH_S)} months)"
-    return f"{digits(value / _DAY_S)} days" if value >= 2 * _DAY_S else show(value, SECONDS)
+    if value >= 60 * DAY_S and not plain:
+        return f"{digits(value / DAY_S)} days ({digits(value / MONTH_S)} months)"
+    return f"{digits(value / DAY_S)} days" if value >= 2 * DAY_S else show(value, SECONDS)
 
 
 def _money(value: float, unit: str) -> str:
