@@ -12,7 +12,7 @@ import psutil
 
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import median_of
-from twinlens.executors.http_client.null_server import null_server
+from twinlens.network.null_server import null_server
 from twinlens.units import SECONDS
 
 WAIT_S = 6.0

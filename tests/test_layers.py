@@ -126,7 +126,7 @@ def test_nothing_unpickles_or_evaluates(trees: dict[Path, ast.Module], imported:
 
 
 LINES_AS_THEY_ARRIVE = {
-    "executors/http_client/answer/fast_path.py", "executors/http_client/null_server.py",
+    "network/answer/fast_path.py", "network/null_server.py",
     "executors/launch/first_token.py", "executors/launch/process.py", "proof/small_server.py",
     "executors/fidelity/ask.py", "schedule/trace/row.py",
 }  # fmt: skip

@@ -69,7 +69,7 @@ def main(port: str, load: str, tokens: str, folder: str, stamps: str) -> None:
                 "late_ns": [int(times[0] - times[-1]) for _, _, times in kept],
                 "intended_ns": [int(times[-1]) for _, _, times in kept],
                 "sent_ns": [int(times[0]) for _, _, times in kept],
-                "client": encode(server.client()),
+                "client": encode(server.network_client.client()),
             }
         )
     )

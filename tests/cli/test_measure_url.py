@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from plain_server import Plain, plain, stream
 from twinlens.cli.asked import Asked, study_of
 from twinlens.cli.main import app
-from twinlens.executors.http_client.null_server import null_server
 from twinlens.measurement.attach import attach
 from twinlens.measurement.duration import expected_s
 from twinlens.measurement.quick import quick
+from twinlens.network.null_server import null_server
 from twinlens.record.store import find_runs
 from twinlens.schedule.build import planned_load
 from twinlens.spec.load import load

@@ -11,8 +11,8 @@ import pytest
 from material import for_rows, inference, measured, quiet, spec_of, training
 from one_answer_server import OneAnswer, serving
 from twinlens.errors import BadInput
-from twinlens.executors.http_client.null_server import null_server
 from twinlens.executors.registry import executor_names, launches, trainer
+from twinlens.network.null_server import null_server
 from twinlens.record.step import Marks
 from twinlens.record.store import read_run
 from twinlens.reporting.wording.finding import sentence_of

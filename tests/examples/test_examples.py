@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import twinlens
-from twinlens.executors.http_client.null_server import null_server
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.network.null_server import null_server
 from twinlens.reporting.text.table import plain, summary_table
 from twinlens.spec.load import dump, load, parse
 from twinlens.spec.workload.collective import CollectiveWorkload

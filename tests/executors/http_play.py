@@ -20,6 +20,7 @@ from hostile_server import (
 
 from material import inference, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.network.client import Client
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.loop.open_loop import OpenLoop
@@ -42,14 +43,14 @@ def one_by_one(count: int, tokens: int = TOKENS) -> ClosedLoop:
 
 
 @contextlib.contextmanager
-def opened(url: str, **options: Any) -> Iterator[OpenAIServer]:
-    client = OpenAIServer()
+def opened(url: str, **options: Any) -> Iterator[Client]:
+    server = OpenAIServer()
     options = {"url": url, "probe": False, "timeout_s": 5.0} | options
     try:
-        client.open(spec_of(inference("openai-http", options=options)), quiet)
-        yield client
+        server.open(spec_of(inference("openai-http", options=options)), quiet)
+        yield server.network_client
     finally:
-        client.close()
+        server.close()
 
 
 def play(url: str, schedule: Schedule, **options: Any) -> list[Request]:

@@ -37,15 +37,16 @@ def spec_for(url: str, concurrency: int, requests: int, **options: Any) -> RunSp
 def guards(server: Server, *, concurrency: int = 6, requests: int = 40, **options: Any) -> dict[str, ComplianceTest]:
     with hostile(server) as running:
         spec = spec_for(running.url, concurrency, requests, **options)
-        client, sampler = OpenAIServer(), ResponseSampler(1)
+        server, sampler = OpenAIServer(), ResponseSampler(1)
+        client = server.network_client
         try:
-            client.open(spec, quiet)
+            server.open(spec, quiet)
             client.on_response(sampler)
             client.play(planned_load(spec).schedule, lambda row: None)
             client.on_response(None)
             return {guard.id: guard for guard in run_compliance_tests(client, spec, sampler)}
         finally:
-            client.close()
+            server.close()
 
 
 def rulings(found: dict[str, ComplianceTest]) -> dict[str, str]:

@@ -9,11 +9,11 @@ import pytest
 from material import inference, quiet, spec_of
 from plain_server import Plain, plain
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.openai.discovery import Discovery
 from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.executors.openai.options import target_of
 from twinlens.executors.openai.server_facts import facts_of
-from twinlens.executors.openai.target import Address, target_of
-from twinlens.executors.openai.task_requests import first_tries
+from twinlens.network.discovery import Discovery, first_tries
+from twinlens.network.target import Address
 from twinlens.schedule.content.prompt import SyntheticWords
 from twinlens.spec.workload.task import Generate
 
@@ -39,14 +39,14 @@ def test_a_server_info_in_any_form_is_read_or_left_out(info: Any, speculative: A
 
 
 def test_a_server_that_hangs_is_given_up_at_its_first_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinlens.executors.openai.discovery._PATIENCE_S", 0.3)
+    monkeypatch.setattr("twinlens.network.discovery._PATIENCE_S", 0.3)
     with plain(Plain(hangs=("/v1/models",))) as server, pytest.raises(ExecutorFailed, match="hangs, or is still"):
         OpenAIServer().open(spec_of(inference("openai-http", options={"url": f"{server.url}/v1"})), quiet)
     assert [path for _, path, _, _ in server.asked] == ["/v1/models"]
 
 
 def test_the_first_answer_may_take_a_minute_unless_the_spec_says_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinlens.executors.openai.discovery._FIRST_ANSWER_S", 0.2)
+    monkeypatch.setattr("twinlens.network.discovery._FIRST_ANSWER_S", 0.2)
     with plain(Plain(hangs=("/v1/chat/completions",))) as server:
         options = {"url": f"{server.url}/v1"}
         with pytest.raises(ExecutorFailed, match="does not answer a short request"):

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from twinlens.errors import BadInput
-from twinlens.executors.kserve.metadata import tensors_of
 from twinlens.executors.kserve.options import kserve_target
+from twinlens.network.dialect.kserve import tensors_of
 
 URL = "http://127.0.0.1:8000"
 

@@ -10,8 +10,8 @@ import pytest
 
 from plain_server import Plain, plain, stream
 from twinlens.errors import BadInput
-from twinlens.executors.openai import page
-from twinlens.executors.openai.locate import locate
+from twinlens.network import page
+from twinlens.network.locate import locate
 
 HTML = (200, b"<!DOCTYPE html><html><body>Welcome to nginx</body></html>")
 NOT_FOUND = (404, {"detail": "Not Found"})
@@ -150,7 +150,7 @@ def test_a_key_is_sent_only_where_one_is_wanted(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/chat/completions"])
 def test_a_server_that_hangs_is_given_up_soon(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "PAGE_S", 0.2)
-    monkeypatch.setattr("twinlens.executors.openai.endpoint_that_answers.FIRST_ANSWER_S", 0.2)
+    monkeypatch.setattr("twinlens.network.locate.FIRST_ANSWER_S", 0.2)
     with plain(Plain(hangs=(path,))) as server:
         sentence = refused(server.url)
     assert f"does not answer {'GET' if path.endswith('models') else 'POST'} {path} within 0.2 s" in sentence

@@ -13,10 +13,10 @@ from material import IMAGES, fixed, inference, measured, quiet, spec_of
 from one_answer_server import CLASSES, DIMENSION, SHAPE, OneAnswer, Twist, serving
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.kserve.executor import KServeServer
-from twinlens.executors.one_answer.check import embedding_fault, rerank_fault, tensor_fault
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.measurement.attach import attach
+from twinlens.network.dialect.one_answer import embedding_fault, rerank_fault, tensor_fault
 from twinlens.record.codec import encode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request

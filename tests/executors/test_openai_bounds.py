@@ -16,10 +16,10 @@ from test_openai_http_parts import Clocks, exchanged
 
 from material import inference, quiet, spec_of
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.http_client import event_loop
-from twinlens.executors.http_client.exchange import Exchange
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.executors.openai.row import row_of
+from twinlens.network import event_loop
+from twinlens.network.dialect.openai import row_of
+from twinlens.network.exchange import Exchange
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.request import ScheduledRequest

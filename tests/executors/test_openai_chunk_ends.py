@@ -7,8 +7,8 @@ from hostile_server import DONE, END, HEAD, chunk, said, usage
 from http_play import TOKENS
 from test_openai_http_parts import Clocks
 
-from twinlens.executors.http_client.answer.chunk_end import ends_in_chunks, is_one_chunk
-from twinlens.executors.http_client.exchange import Exchange
+from twinlens.network.answer.fast_path import ends_in_chunks, is_one_chunk
+from twinlens.network.exchange import Exchange
 
 TOKEN = chunk(said(content="x"))
 LAST = TOKEN + chunk(said("length")) + chunk(usage(TOKENS)) + chunk(DONE) + END

@@ -36,12 +36,11 @@ from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, pl
 
 from material import inference, quiet, spec_of
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.http_client import event_loop
-from twinlens.executors.http_client.limits import refuse_too_many
-from twinlens.executors.http_client.null_server import null_server
-from twinlens.executors.http_client.poller import _Poller
-from twinlens.executors.openai import executor
 from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.network import event_loop, wakeup
+from twinlens.network.limits import refuse_too_many
+from twinlens.network.null_server import null_server
+from twinlens.network.wakeup import _Poller
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.codec import encode
 from twinlens.record.executor.record import FIELDS
@@ -94,7 +93,7 @@ def test_the_key_goes_to_the_server_and_nowhere_else(monkeypatch: pytest.MonkeyP
         client.play(one_by_one(1), rows.append)
         client.close()
     assert all("Authorization: Bearer sk-hidden" in asked.head for asked in server.asked)
-    written = json.dumps([encode(facts), spec.to_dict()]) + repr([rows, vars(client)])
+    written = json.dumps([encode(facts), spec.to_dict()]) + repr([rows, vars(client), vars(client.network_client)])
     assert "sk-hidden" not in written
 
 
@@ -273,9 +272,7 @@ def test_a_late_client_is_seen_in_its_lag_and_in_merged_reads() -> None:
 
 @pytest.mark.parametrize("stamps", [True, False])
 def test_a_system_without_epoll_timers_and_stamps_is_served_too(stamps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from twinlens.executors.http_client.timing import timer
-
-    monkeypatch.setattr(timer, "_c_library", lambda: None)
+    monkeypatch.setattr(wakeup, "_c_library", lambda: None)
     monkeypatch.setattr(event_loop, "poller", _Poller)
     with hostile(closing) as server, opened(server.url, kernel_stamps=stamps, timeout_s=3.0) as client:
         rows: list[Request] = []
@@ -381,7 +378,7 @@ def test_a_client_that_is_far_behind_its_plan_stops_sending_and_says_so() -> Non
             return start(key, *rest)
 
         patched.setattr(loop, "start", slow)
-        patched.setattr(executor.time, "monotonic_ns", lambda: now() + clock[0])
+        patched.setattr(time, "monotonic_ns", lambda: now() + clock[0])
         client.play(burst(40), rows.append)
     unsent = [row.group for row in rows if row.error == "the client was over 10 s late: it was never sent"]
     assert sorted(row.group for row in rows) == list(range(40))

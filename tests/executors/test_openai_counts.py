@@ -10,7 +10,7 @@ from hostile_server import DONE, Asked, answer, event, good, hostile, said, usag
 from http_play import TOKENS, one_by_one, only, opened, rows_of, streamed
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.openai import discovery
+from twinlens.network import discovery
 from twinlens.record.request import Request
 
 LIMIT = "the server counts {} output tokens, and the limit was {}"

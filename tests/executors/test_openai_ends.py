@@ -11,11 +11,12 @@ import pytest
 from hostile_server import DONE, END, HEAD, chunk, said, usage
 from http_play import TOKENS
 
-from twinlens.executors.http_client import event_loop
-from twinlens.executors.http_client.answer.ended import Ended
-from twinlens.executors.http_client.connection import Address, Connection
-from twinlens.executors.http_client.event_loop import EventLoop
-from twinlens.executors.http_client.exchange import Exchange
+from twinlens.network import event_loop
+from twinlens.network.connection import Connection
+from twinlens.network.ended import Ended
+from twinlens.network.event_loop import EventLoop
+from twinlens.network.exchange import Exchange
+from twinlens.network.target import Address
 
 TOKEN = chunk(said(content="x"))
 LAST = TOKEN + chunk(said("length")) + chunk(usage(TOKENS)) + chunk(DONE) + END

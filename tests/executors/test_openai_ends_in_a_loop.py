@@ -9,7 +9,7 @@ import pytest
 from hostile_server import DONE, END, HEAD, Asked, chunk, hostile, said, usage
 from http_play import TOKENS, asks, opened
 
-from twinlens.executors.openai.request_writer import RequestWriter
+from twinlens.network.dialect.openai import RequestWriter
 from twinlens.record.request import Request
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.request import ScheduledRequest

@@ -24,7 +24,7 @@ from hostile_server import (
 )
 from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, play, rows_of, silently_closing, streamed
 
-from twinlens.executors.http_client import event_loop
+from twinlens.network import event_loop
 from twinlens.record.request import Request
 from twinlens.schedule.loop.open_loop import OpenLoop
 

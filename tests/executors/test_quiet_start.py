@@ -28,7 +28,7 @@ STATUS = "status = dict(line.split(':', 1) for line in open('/proc/self/status')
 def test_the_table_of_open_files_is_large_before_the_first_connection_and_no_file_is_left_open() -> None:
     code = f"""
 import os, resource
-from twinlens.executors.http_client.limits import make_room
+from twinlens.network.limits import make_room
 resource.setrlimit(resource.RLIMIT_NOFILE, (5000, 5000))
 before = len(os.listdir("/proc/self/fd"))
 make_room()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from twinlens.executors.openai.undisturbed import undisturbed
+from twinlens.network.client import undisturbed
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 from frame import mutated
 
-from twinlens.executors.openai.target import Target
 from twinlens.measurement.server.columns import sample_of
 from twinlens.measurement.server.page import NoPage, ServerPage
+from twinlens.network.target import Target
 from twinlens.record.samples import SERVER_SCHEMA
 
 _PAGES = [path.read_bytes() for path in sorted((Path(__file__).parents[1] / "measurement" / "pages").glob("*.*[tn]"))]

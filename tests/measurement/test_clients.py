@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 
 from material import command, fixed, inference, measured, quiet, run_json, spec_of, study_of
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.http_client.null_server import null_server
-from twinlens.executors.openai.clients import ClientPool, client_pool_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.client.clock import Offset, bound_over, measured_offset
 from twinlens.measurement.client.coordinate import Coordinator
@@ -32,6 +30,8 @@ from twinlens.measurement.client.messages import packed, unpacked
 from twinlens.measurement.client.pool import await_ready, jobs_for
 from twinlens.measurement.client.process import ClientProcess
 from twinlens.measurement.summary_file import summary_of
+from twinlens.network.null_server import null_server
+from twinlens.network.target import ClientPool, client_pool_of
 from twinlens.record.client import Calibration, LagCount
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.record.run import Run
@@ -58,7 +58,7 @@ def pool(spec: RunSpec, count: int, kind: type[ClientProcess] = ClientProcess) -
     clients: list[ClientProcess] = []
     try:
         server.open(spec, quiet)
-        jobs = jobs_for(spec, planned_load(spec).plan, server.endpoint(), count)
+        jobs = jobs_for(spec, planned_load(spec).plan, server.network_client.endpoint(), count)
         clients += [kind(f"client {job.share.index}", job) for job in jobs]
         for client in clients:
             client.start()
@@ -266,7 +266,7 @@ def test_a_server_that_a_client_cannot_reach_is_named() -> None:
         spec = spec_of(asked(server.url, POISSON))
         parent = OpenAIServer()
         parent.open(spec, quiet)
-        (job,) = jobs_for(spec, planned_load(spec).plan, parent.endpoint(), 1)
+        (job,) = jobs_for(spec, planned_load(spec).plan, parent.network_client.endpoint(), 1)
         parent.close()
     client = ClientProcess("client 0", job)
     try:

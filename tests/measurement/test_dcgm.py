@@ -11,7 +11,7 @@ from metrics_server import Pages, pages
 from material import for_rows, inference, measured
 from twinlens.diagnosis.instrument import instruments_of
 from twinlens.errors import BadInput
-from twinlens.executors.openai.target import target_of
+from twinlens.executors.openai.options import target_of
 from twinlens.measurement.server.dcgm import PERIOD_NS, Dcgm, boards_of
 from twinlens.record.samples import COLUMNS
 
@@ -88,7 +88,7 @@ def test_an_address_that_is_none_is_one_sentence() -> None:
 
 
 def test_a_run_of_a_server_has_rows_of_its_boards_and_a_diagnosis_reads_them(tmp_path: Path, exporter: Pages) -> None:
-    from twinlens.executors.http_client.null_server import null_server
+    from twinlens.network.null_server import null_server
 
     with null_server() as server:
         options = {"url": server.url, "dcgm_url": f"{exporter.origin}/metrics", "metrics_url": "off"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from twinlens.executors.http_client.null_server import null_server
 from twinlens.measurement.attach import attach
 from twinlens.measurement.quick import quick
 from twinlens.measurement.study import measure_study
+from twinlens.network.null_server import null_server
 from twinlens.record.store import find_runs
 
 SHORT = [

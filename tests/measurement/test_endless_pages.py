@@ -17,13 +17,14 @@ from metrics_server import counting, pages
 
 from material import inference, spec_of
 from twinlens.errors import BadInput
-from twinlens.executors.http_client.page import PageClient
-from twinlens.executors.openai import page as pages_before
-from twinlens.executors.openai.locate import locate
-from twinlens.executors.openai.target import Target, target_of
+from twinlens.executors.openai.options import target_of
 from twinlens.measurement.server import page as pages_beside
 from twinlens.measurement.server.page import HttpPage
 from twinlens.measurement.server.scrape import scraping
+from twinlens.network import page as pages_before
+from twinlens.network.locate import locate
+from twinlens.network.page import PageClient
+from twinlens.network.target import Target
 from twinlens.record.store import create_run
 
 OK = b"HTTP/1.1 200 OK\r\n"

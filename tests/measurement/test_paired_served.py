@@ -14,10 +14,10 @@ import pytest
 
 from material import fixed, inference, measured, run_json, study_of, twinlens
 from twinlens.errors import BadInput
-from twinlens.executors.http_client.null_server import Sent, null_server
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.study import Outcome, measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.network.null_server import Sent, null_server
 from twinlens.record.checksum import marks_path
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.run import Run

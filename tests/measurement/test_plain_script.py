@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from twinlens.executors.http_client.null_server import null_server
+from twinlens.network.null_server import null_server
 
 SCRIPT = """
 import sys

@@ -15,11 +15,11 @@ import pytest
 
 from material import inference, quiet, run_json, spec_of, study_of, twinlens
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.http_client.null_server import null_server
-from twinlens.executors.openai.clients import ClientPool
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.client.coordinate import Coordinator
 from twinlens.measurement.client.pool import await_ready
+from twinlens.network.null_server import null_server
+from twinlens.network.target import ClientPool
 from twinlens.record.store import find_runs
 from twinlens.schedule.build import planned_load
 from twinlens.spec.load import dump
@@ -90,7 +90,10 @@ def test_a_node_that_is_lost_takes_no_row_along(cluster: str) -> None:
         parent, plan = OpenAIServer(), planned_load(spec).plan
         assert plan is not None
         parent.open(spec, quiet)
-        with dispatched(ClientPool(on="ray://local"), spec, plan, parent.endpoint(), quiet) as (jobs, clients):
+        with dispatched(ClientPool(on="ray://local"), spec, plan, parent.network_client.endpoint(), quiet) as (
+            jobs,
+            clients,
+        ):
             await_ready(clients)
             _, pid = ray.get(clients[1].actor.about.remote())
             client = psutil.Process(pid)
@@ -125,7 +128,7 @@ def test_a_server_that_a_node_cannot_reach_is_named(cluster: str) -> None:
         spec = spec_of(asked(server.url, 1.0))
         parent = OpenAIServer()
         parent.open(spec, quiet)
-        endpoint = parent.endpoint()
+        endpoint = parent.network_client.endpoint()
         parent.close()
     unreached = r"client 0 on node .*: no server answers at http://127\.0\.0\.1"
     here = ClientPool(1, "ray://local")

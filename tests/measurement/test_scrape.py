@@ -13,11 +13,11 @@ import pytest
 from metrics_server import counting, pages
 
 from material import inference, measured, run_json, spec_of
-from twinlens.executors.http_client.null_server import null_server
-from twinlens.executors.openai.target import Target
 from twinlens.measurement.server import page, scrape
 from twinlens.measurement.server.page import ServerPage
 from twinlens.measurement.server.scrape import Scraper, scraping
+from twinlens.network.null_server import null_server
+from twinlens.network.target import Target
 from twinlens.record.codec import encode
 from twinlens.record.samples import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run

@@ -10,11 +10,11 @@ import psutil
 import pytest
 
 from material import inference, study_of
-from twinlens.executors.http_client.null_server import null_server
 from twinlens.measurement.server import here
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.network.null_server import null_server
 
 SHORT = {"duration_s": 1.0, "isolate": False, "telemetry_s": 0.2}
 

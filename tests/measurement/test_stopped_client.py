@@ -12,8 +12,8 @@ import pytest
 from test_measure_study import begun
 
 from material import inference
-from twinlens.executors.http_client.null_server import null_server
 from twinlens.measurement.summary_file import summary_of
+from twinlens.network.null_server import null_server
 from twinlens.record.store import read_run
 
 

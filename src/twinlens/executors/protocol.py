@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from twinlens.record.client import ClientRecord
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
-from twinlens.record.request import Request
-from twinlens.record.sections import Checkpoints, Response
+from twinlens.record.sections import Checkpoints
 from twinlens.record.step import Exchange, Marks
 from twinlens.schedule.content.prompt import Words
-from twinlens.schedule.request import Schedule, ScheduledRequest
+from twinlens.schedule.request import OnResponse as OnResponse
+from twinlens.schedule.request import Schedule
+from twinlens.schedule.request import TakesRow as TakesRow
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
-    from twinlens.executors.openai.request_writer import EndpointConfig
+    from twinlens.network.endpoint import EndpointConfig
     from twinlens.record.sections import Running
 
-TakesRow = Callable[[Request], None]
-"""Takes each request as it ends."""
-OnResponse = Callable[[ScheduledRequest, Request, Response], None]
-"""Takes each request as it ends, with what was asked and what the answer said."""
 Say = Callable[[str], None]
 """Takes a short phrase about what is going on, for people who wait."""
 

@@ -15,17 +15,6 @@ from twinlens.errors import BadInput, ExecutorFailed
 _CONNECT_S = 5.0
 
 
-def is_cluster(on: Any) -> bool:
-    """Whether this is ray://HOST:PORT, or ray://local: the cluster that this machine is of, or one started here."""
-    if on == "ray://local":
-        return True
-    try:
-        parts = urlsplit(on)
-        return parts.scheme == "ray" and bool(parts.hostname) and bool(parts.port) and parts.path in ("", "/")
-    except (AttributeError, TypeError, ValueError):
-        return False
-
-
 @contextlib.contextmanager
 def connected(on: str, what: str) -> Iterator[Any]:
     """The module of Ray, connected. `what` runs there, for the sentence.

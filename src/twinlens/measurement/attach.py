@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twinlens.executors.openai.locate import locate
 from twinlens.measurement.preflight.quantiles import long_enough_s
+from twinlens.network.locate import locate
 from twinlens.spec.load import parse
 from twinlens.spec.source.attached import attached, fit_steady, refuse_training, usual_load, with_some_load
 from twinlens.spec.source.kind import source_of

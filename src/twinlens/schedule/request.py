@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from twinlens.record.request import Request
+from twinlens.record.sections import Response
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,12 @@ def request_of(scheduled: ScheduledRequest, **observed: Any) -> Request:
         "turn": scheduled.turn,
     }
     return Request(**(planned | observed))
+
+
+TakesRow = Callable[[Request], None]
+"""Takes each request as it ends."""
+OnResponse = Callable[[ScheduledRequest, Request, Response], None]
+"""Takes each request as it ends, with what was asked and what the answer said."""
 
 
 class Schedule(Protocol):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor
 from twinlens.executors.kserve.options import OPTIONS
-from twinlens.executors.openai.clients import POOL_OPTIONS
+from twinlens.executors.openai.options import POOL_OPTIONS
 
 if TYPE_CHECKING:
     from twinlens.executors.protocol import Server

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.http_client.limits import refuse_too_many
-from twinlens.executors.kserve.image_request import ImageRequests
-from twinlens.executors.kserve.metadata import Tensors, read_metadata
-from twinlens.executors.kserve.options import KServeTarget, kserve_target
-from twinlens.executors.one_answer.finding import one_answer_findings
-from twinlens.executors.openai.clients import client_pool_of
+from twinlens.executors.kserve.options import kserve_target
 from twinlens.executors.openai.compared import uncompared
-from twinlens.executors.openai.discovery import asked_until_taken, reachable
-from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.executors.openai.request_writer import EndpointConfig, head_lines
 from twinlens.executors.protocol import Say, TakesRow
+from twinlens.network.client import Client
+from twinlens.network.dialect.kserve import ImageRequests, Tensors, tensors_of
+from twinlens.network.dialect.one_answer import one_answer_findings
+from twinlens.network.discovery import asked_until_taken, get, reachable
+from twinlens.network.endpoint import EndpointConfig, head_lines
+from twinlens.network.limits import refuse_too_many
+from twinlens.network.target import Address, KServeTarget, client_pool_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.schedule.request import Schedule, ScheduledRequest
@@ -29,7 +28,7 @@ class KServeServer:
     """Asks for the model's metadata and one answer, then plays as any client over HTTP."""
 
     def __init__(self) -> None:
-        self._client = OpenAIServer()
+        self._client = Client()
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         workload = spec.workload
@@ -58,12 +57,35 @@ class KServeServer:
         self._client.play(schedule, rows)
 
     @property
-    def network_client(self) -> OpenAIServer:
+    def network_client(self) -> Client:
         """The client that asks it."""
         return self._client
 
     def close(self) -> None:
         self._client.close()
+
+
+def read_metadata(asked: KServeTarget, address: Address) -> Tensors:
+    """Ask the server about itself and the model. Raises ExecutorFailed (TL302) where it or the model is not ready, and
+    BadInput (TL207) where its input is none that images can be sent to."""
+    target = asked.target
+    status, _, _ = get(target, address, f"{target.path}/v2/health/ready")
+    if status != 200:
+        said = f"HTTP {status}" if status else "no answer"
+        raise ExecutorFailed(
+            f"{target.url} is not ready by the KServe v2 protocol (GET /v2/health/ready: {said}); start it, or correct "
+            "the url",
+            code="TL302",
+        )
+    _, _, about = get(target, address, f"{target.path}/v2")
+    about = about if isinstance(about, dict) else {}
+    status, _, model = get(target, address, asked.path)
+    if status != 200 or not isinstance(model, dict):
+        raise ExecutorFailed(
+            f"{target.url} says nothing of a model {asked.model!r} (HTTP {status}); name it in executor.options.model",
+            code="TL302",
+        )
+    return tensors_of(asked, about, model)
 
 
 def _facts(server: KServeTarget, tensors: Tensors, has_stamps: bool) -> dict[str, Fact]:
@@ -74,5 +96,5 @@ def _facts(server: KServeTarget, tensors: Tensors, has_stamps: bool) -> dict[str
         "software.runtime.name": declared(tensors.server, "/v2") if tensors.server else nobody,
         "software.runtime.version": declared(tensors.version, "/v2") if tensors.version else nobody,
         "model.id": declared(server.model, server.path),
-        "protocol.timer": observed(clock, "openai/discovery.py"),
+        "protocol.timer": observed(clock, "network/discovery.py"),
     }

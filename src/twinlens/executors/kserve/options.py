@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
-from twinlens.executors.openai.clients import POOL_OPTIONS, client_pool_of, without_pool
 from twinlens.executors.openai.options import OPTIONS as OF_OPENAI
-from twinlens.executors.openai.target import Target, api_key, header_name, server_url
+from twinlens.executors.openai.options import POOL_OPTIONS, without_pool
 from twinlens.executors.options import refuse_unknown_options
+from twinlens.network.target import KServeTarget, Target, api_key, client_pool_of, header_name, server_url
 
 KIND = "kserve-http"
 OPTIONS: Mapping[str, Option] = {
@@ -30,23 +29,6 @@ OPTIONS: Mapping[str, Option] = {
     ),
     **{name: OF_OPENAI[name] for name in ("api_key_env", "key_header", "timeout_s", "ca_file", "kernel_stamps")},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class KServeTarget:
-    """`target`: where and how, its path that before /v2. `shape`: of one image, empty where the server says it."""
-
-    target: Target
-    model: str
-    version: str
-    shape: tuple[int, ...]
-    binary: bool | None
-
-    @property
-    def path(self) -> str:
-        """The path of the model's metadata; /infer behind it asks."""
-        version = f"/versions/{self.version}" if self.version else ""
-        return f"{self.target.path}/v2/models/{self.model}{version}"
 
 
 def kserve_target(options: Mapping[str, Any], model: str) -> KServeTarget:

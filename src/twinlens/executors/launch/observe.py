@@ -181,7 +181,7 @@ def _model(spec: RunSpec, given: Given) -> dict[str, Fact]:
         "precision.calibration": declared("none", "a cast needs no data")
         if regime.name in TORCH_NAMES
         else unknown("the folder does not say with which data it was quantised"),
-        "protocol.synchronisation": observed("tokens as they arrive at the client", "openai/executor.py"),
+        "protocol.synchronisation": observed("tokens as they arrive at the client", "network/client.py"),
     }
     if folder.made:
         known["decoding.stop"] = observed("the limit: the config names no end of a sequence", "the model folder made")

@@ -13,10 +13,9 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
 from twinlens.executors.launch.switch import Switch, Value, asked_of
-from twinlens.executors.openai.clients import POOL_OPTIONS
-from twinlens.executors.openai.options import OPTIONS
-from twinlens.executors.openai.target import address_of
+from twinlens.executors.openai.options import OPTIONS, POOL_OPTIONS
 from twinlens.executors.options import refuse_wrong_options
+from twinlens.network.target import address_of
 
 _OWN: Mapping[str, Option] = {
     "python": Option("", description="The Python that has the runtime installed; without it this one."),

@@ -34,9 +34,10 @@ from twinlens.executors.launch.startup import after_start, before_start
 from twinlens.executors.launch.switch import words_of
 from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.executors.openai.target import target_of
+from twinlens.executors.openai.options import target_of
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.quantise.prompts import decided_by
+from twinlens.network.client import Client
 from twinlens.record.executor.facts import Facts
 from twinlens.record.sections import Running
 from twinlens.schedule.request import Schedule
@@ -70,7 +71,7 @@ class LaunchedServer:
 
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
-        self._client = OpenAIServer()
+        self._server = OpenAIServer()
         self._joined: Running | None = None
         self._own: LaunchedProcess | None = None
         self._own_logs: Path | None = None
@@ -150,7 +151,7 @@ class LaunchedServer:
         metrics = {"metrics_url": own_page if server.replicas == 1 else "off"}  # each replica has a page of its own
         asked = {**metrics, **self._settings(spec).client, "url": server.url, "model": server.model}
         target = target_of(self._recipe.kind, asked)
-        facts = self._client.attach(target, spec, say, self._weights(spec))
+        facts = self._server.attach(target, spec, say, self._weights(spec))
         if server.facts is None:
             return facts
         record = facts.executor.merged(server.facts.executor)
@@ -160,16 +161,16 @@ class LaunchedServer:
         )
 
     def play(self, schedule: Schedule, rows: TakesRow) -> None:
-        self._client.play(schedule, rows)
+        self._server.play(schedule, rows)
 
     @property
-    def network_client(self) -> OpenAIServer:
+    def network_client(self) -> Client:
         """The client that asks it."""
-        return self._client
+        return self._server.network_client
 
     def close(self) -> None:
         try:
-            self._client.close()
+            self._server.close()
         finally:
             if self._usable:
                 os.sched_setaffinity(0, self._usable)

@@ -11,12 +11,11 @@ from twinlens.executors.fidelity.ask import GENERATE, TOP, Asked, Prompt
 from twinlens.executors.fidelity.here import answers_of, scores_of
 from twinlens.executors.fidelity.scored import Unusable
 from twinlens.executors.fidelity.served import Reference, Rows, served_fidelity
-from twinlens.executors.http_client.connection import Address
 from twinlens.executors.in_process.inputs import Prompts
-from twinlens.executors.openai.discovery import Discovery, asked, first_model, get, reachable
-from twinlens.executors.openai.request_writer import head_lines
-from twinlens.executors.openai.target import Target
 from twinlens.executors.protocol import Say
+from twinlens.network.discovery import Discovery, asked, first_model, get, reachable
+from twinlens.network.endpoint import head_lines
+from twinlens.network.target import Address, Target
 from twinlens.record.executor.facts import Compared
 from twinlens.schedule.content.prompt import words_of
 from twinlens.spec.model.any_model import AnyModel, any_model

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor
-from twinlens.executors.openai.clients import POOL_OPTIONS
-from twinlens.executors.openai.options import OPTIONS
+from twinlens.executors.openai.options import OPTIONS, POOL_OPTIONS
 
 if TYPE_CHECKING:
     from twinlens.executors.protocol import Server

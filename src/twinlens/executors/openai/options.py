@@ -1,12 +1,30 @@
-"""`[executor.options]` of `openai-http`, with their defaults."""
+"""`[executor.options]` of executors that are asked over HTTP, and the server that those of `openai-http` name."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
+from twinlens.executors.options import refuse_unknown_options
+from twinlens.network.target import (
+    PATHS,
+    Target,
+    api_key,
+    client_pool_of,
+    header_name,
+    page_url,
+    reference_of,
+    server_url,
+)
 
+POOL_OPTIONS: Mapping[str, Option] = {
+    "clients": Option(description='How many client processes share the load; "auto" takes as many as are needed.'),
+    "on": Option(description="The Ray cluster on which the clients run: ray://HOST:PORT, or ray://local."),
+}
+"""Of all executors that are asked over HTTP: how many clients, and where they run."""
 OPTIONS: Mapping[str, Option] = {
     "url": Option("", description="The address of the server's API, such as http://127.0.0.1:8000/v1."),
     "api_key_env": Option(
@@ -46,3 +64,34 @@ OPTIONS: Mapping[str, Option] = {
     "dcgm_url": Option("", description="The page of dcgm-exporter on the server's machine, for counters of its GPUs."),
 }
 DEFAULTS: Mapping[str, Any] = {name: option.default for name, option in OPTIONS.items()}
+
+
+def target_of(kind: str, options: Mapping[str, Any]) -> Target:
+    """The options of an executor as a target. Raises BadInput (TL207) for what cannot be one."""
+    refuse_unknown_options(kind, options, (*DEFAULTS, *POOL_OPTIONS))
+    client_pool_of(options)
+    chosen = {**DEFAULTS, **without_pool(options)}
+    for name, default in DEFAULTS.items():
+        value = chosen[name]
+        fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
+        if not fits and name != "force_length":
+            raise BadInput(f"executor.options.{name} cannot be {value!r}", code="TL207")
+    if chosen["endpoint"] not in PATHS or chosen["limit_field"] not in ("max_tokens", "max_completion_tokens"):
+        raise BadInput(f'executor.options: endpoint is one of {", ".join(PATHS)}, limit_field "max_tokens" or '
+                       '"max_completion_tokens"', code="TL207")  # fmt: skip
+    if chosen["force_length"] not in ("auto", True, False):
+        raise BadInput('executor.options.force_length is true, false or "auto"', code="TL207")
+    if not 0 < chosen["timeout_s"] < math.inf:
+        raise BadInput(f"executor.options.timeout_s cannot be {chosen['timeout_s']!r}", code="TL207")
+    forced = chosen.pop("force_length")
+    key, chosen["key_header"] = api_key(chosen.pop("api_key_env")), header_name(chosen["key_header"])
+    chosen["url"] = server_url(chosen["url"])
+    chosen["metrics_url"] = page_url("metrics_url", chosen["metrics_url"], ("", "off"))
+    chosen["reference"] = reference_of(chosen["reference"])
+    chosen["dcgm_url"] = page_url("dcgm_url", chosen["dcgm_url"], ("",))
+    return Target(force_length=None if forced == "auto" else forced, api_key=key, **chosen)
+
+
+def without_pool(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without those read here."""
+    return {name: value for name, value in options.items() if name not in POOL_OPTIONS}

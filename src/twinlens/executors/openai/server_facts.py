@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twinlens.executors.one_answer.finding import one_answer_findings
-from twinlens.executors.openai.discovery import Discovery
-from twinlens.executors.openai.target import Target
 from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, plain_setting
+from twinlens.network.dialect.one_answer import one_answer_findings
+from twinlens.network.discovery import Discovery
+from twinlens.network.target import Target
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.finding import Finding
@@ -31,7 +31,7 @@ def facts_of(target: Target, discovery: Discovery, spec: RunSpec) -> Facts:
         "software.runtime.version": version or unknown("the server does not say its version"),
         "protocol.timer": observed(
             "monotonic clock; receive stamps of the kernel" if discovery.has_stamps else "monotonic clock",
-            "openai/discovery.py",
+            "network/discovery.py",
         ),
     }
     assert isinstance(spec.workload, InferenceWorkload)

@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.http_client.null_server import null_server
-from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.network.client import Client
+from twinlens.network.discovery import find_out
+from twinlens.network.endpoint import EndpointConfig
+from twinlens.network.null_server import null_server
+from twinlens.network.target import Target
 from twinlens.record.client import Calibration
 from twinlens.record.request import Request
 from twinlens.schedule.build import planned_load
+from twinlens.schedule.content.prompt import words_of
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.quantile import needed_for_quantile
 
 # A ceiling of half a second scatters no more than one of a whole one (docs/decisions/0025), and it is all that decides:
@@ -58,9 +63,12 @@ def _played(
 ) -> list[Request]:
     rows: list[Request] = []
     spec = _spec(url, body, arrival, point, duration_s, tokens)
-    client = OpenAIServer()
+    assert isinstance(spec.workload, InferenceWorkload)
+    client = Client()
     try:
-        client.open(spec, lambda phrase: None)
+        target = Target(url, body=body)
+        found = find_out(target, words_of(spec.workload.prompts), spec)
+        client.equip(EndpointConfig(target, found.requests), found.address)
         client.play(planned_load(spec).schedule, rows.append)
     finally:
         client.close()

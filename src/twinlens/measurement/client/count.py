@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.executors.http_client.limits import most_connections
+from twinlens.network.limits import most_connections
 from twinlens.record.client import Calibration
 from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import Plan

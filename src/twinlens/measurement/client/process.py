@@ -15,8 +15,6 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from twinlens.errors import TwinlensError
-from twinlens.executors.http_client.limits import refuse_too_many
-from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.measurement.client.calibrate import calibrate
 from twinlens.measurement.client.messages import (
     Calibrate,
@@ -32,6 +30,8 @@ from twinlens.measurement.client.messages import (
     Some,
     packed,
 )
+from twinlens.network.client import Client
+from twinlens.network.limits import refuse_too_many
 from twinlens.record.arrow import make_first_array
 from twinlens.record.request import Request
 from twinlens.schedule.split import shared_schedule
@@ -116,7 +116,7 @@ def _work(pipe: Connection, job: Job) -> None:
     # Ctrl-C reaches every process of a terminal; this one gives up when its parent says so.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _interrupt)
-    client = OpenAIServer()
+    client = Client()
     try:
         refuse_too_many(job.share.of(job.spec.point.concurrency or 1))
         client.connect(job.endpoint)
@@ -139,7 +139,7 @@ def _work(pipe: Connection, job: Job) -> None:
         client.close()
 
 
-def _play(pipe: Connection, client: OpenAIServer, schedule: Any, origin_ns: int) -> None:
+def _play(pipe: Connection, client: Client, schedule: Any, origin_ns: int) -> None:
     client.begin_at(origin_ns)
     shipper = _Shipper(pipe, origin_ns)
     before_s = time.process_time()

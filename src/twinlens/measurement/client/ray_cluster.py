@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.openai.clients import ClientPool
-from twinlens.executors.openai.request_writer import EndpointConfig
 from twinlens.executors.ray_connection import connected, first_line
 from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import ClientHandle, jobs_for
 from twinlens.measurement.client.ray_actor import Host, RayClient
+from twinlens.network.endpoint import EndpointConfig
+from twinlens.network.target import ClientPool
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
 from twinlens.system.interrupts import ignore_interrupts

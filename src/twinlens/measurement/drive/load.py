@@ -15,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from twinlens.errors import BadInput
-from twinlens.executors.openai.clients import ClientPool, client_pool_of
 from twinlens.executors.protocol import NetworkClient, Server, network_client_of
 from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.coordinate import Coordinator
@@ -26,6 +25,7 @@ from twinlens.measurement.client.process import ClientProcess
 from twinlens.measurement.drive.hopeless import Hope, while_there_is_hope
 from twinlens.measurement.drive.look import Looks, looks_at
 from twinlens.measurement.drive.training import TellProgress
+from twinlens.network.target import ClientPool, client_pool_of
 from twinlens.record.arrow import RowWriter
 from twinlens.record.client import Calibration
 from twinlens.record.codec import encode

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from twinlens.errors import BadInput
 from twinlens.executors.installed import refuse_not_installed
-from twinlens.executors.openai.clients import client_pool_of
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, launcher
 from twinlens.measurement.preflight.idle_gpu import (
@@ -20,6 +19,7 @@ from twinlens.measurement.preflight.memory import refuse_what_cannot_fit, refuse
 from twinlens.measurement.preflight.saves import refuse_saves
 from twinlens.measurement.refused import is_refusal
 from twinlens.measurement.server.fault import refuse_stall_elsewhere
+from twinlens.network.target import client_pool_of
 from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec, Study
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from twinlens.executors.openai.never_launched import NEVER_LAUNCHED
 from twinlens.executors.registry import server_words
+from twinlens.executors.server_words import NEVER_LAUNCHED
 from twinlens.record.samples import ServerSample
 
 Columns = dict[str, float]

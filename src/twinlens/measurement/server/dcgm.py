@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.openai.target import Target
 from twinlens.measurement.server.page import HttpPage, NoPage
+from twinlens.network.target import Target
 from twinlens.record.samples import COLUMNS, Sample
 
 FIELDS = {

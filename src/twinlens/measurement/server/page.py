@@ -7,10 +7,10 @@ import ssl
 import time
 from urllib.parse import quote, urljoin, urlsplit
 
-from twinlens.executors.http_client.page import PageClient
-from twinlens.executors.openai.target import Target
 from twinlens.measurement.server.columns import Columns, columns_of
 from twinlens.measurement.server.tensorrt_llm import IterationStats
+from twinlens.network.page import PageClient
+from twinlens.network.target import Target
 from twinlens.record.foreign_text import in_one_line
 from twinlens.system.document import json_of
 

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from twinlens.executors.openai.undisturbed import undisturbed
 from twinlens.executors.protocol import Server, network_client_of
 from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
 from twinlens.measurement.client.count import typical_answer_tokens
 from twinlens.measurement.drive.hopeless import Hope, while_there_is_hope
 from twinlens.measurement.turns.lockstep_slices import Work
 from twinlens.measurement.turns.worker_turn import Turn, Worked
+from twinlens.network.client import undisturbed
 from twinlens.record.arrow import RowWriter
 from twinlens.record.codec import encode
 from twinlens.record.request import Request

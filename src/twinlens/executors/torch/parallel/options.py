@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
 from twinlens.executors.options import refuse_wrong_options
-from twinlens.executors.ray_connection import is_cluster
+from twinlens.network.target import is_cluster
 
 KIND = "torch-parallel"
 PRECISIONS = ("fp32", "tf32", "bf16")

@@ -1,1 +1,0 @@
-"""The HTTP client of the load generator: one thread, one event loop, kernel timestamps."""
