@@ -13,7 +13,8 @@ from test_claim_figures import FIGURES
 import twinlens as tl
 from twinlens.api.claim import FIELDS
 from twinlens.cli.main import app
-from twinlens.reporting.screen.claim import claim_screen
+from twinlens.reporting.document.terminal import screen as in_terminal
+from twinlens.reporting.judging.claim import claim_document
 from twinlens.reporting.wording.finding import clause_of
 
 
@@ -241,7 +242,7 @@ def test_json_has_the_verdict_and_words_beside_the_numbers() -> None:
 @pytest.mark.parametrize("sentence", [sentence for sentence, _, _ in FIGURES])
 def test_a_claim_fits_one_screen_and_every_finding_has_its_sentence(sentence: str) -> None:
     screen = Console(width=80, file=io.StringIO())
-    screen.print(claim_screen(tl.claim(sentence).judged))
+    screen.print(in_terminal(claim_document(tl.claim(sentence).judged)))
     shown = screen.file.getvalue()  # type: ignore[attr-defined]
     assert shown.count("\n") <= 24
     assert all(len(line) <= 80 for line in shown.splitlines())

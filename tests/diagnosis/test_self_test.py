@@ -23,7 +23,8 @@ from twinlens.errors import BadInput, Interrupted
 from twinlens.proof.carry_out import Result, carry_out, judged
 from twinlens.proof.case import CASES, Case, Pace, Program, spec_data
 from twinlens.proof.small_server import Engine
-from twinlens.reporting.screen.self_test import self_test_screen
+from twinlens.reporting.document.terminal import screen as in_terminal
+from twinlens.reporting.judging.self_test import self_test_document
 from twinlens.reporting.wording import diagnosis as wording
 from twinlens.reporting.wording.self_test import WHY, decided_by, wrong_words
 from twinlens.spec.load import parse
@@ -54,7 +55,7 @@ def found(name: str, saturated: str) -> Result:
 
 def text_of(*results: Result) -> str:
     console = Console(width=80, record=True, file=open(os.devnull, "w"), highlight=False)  # noqa: SIM115
-    console.print(self_test_screen(results))
+    console.print(in_terminal(self_test_document(results)))
     return console.export_text()
 
 

@@ -84,9 +84,10 @@ def _diagnosis(diagnosis: Diagnosis) -> str:
 
 
 def _claim(found: ClaimResult) -> str:
-    from twinlens.reporting.screen.claim import claim_screen
+    from twinlens.reporting.document.terminal import screen
+    from twinlens.reporting.judging.claim import claim_document
 
-    return _card(claim_screen(found.judged))
+    return _card(screen(claim_document(found.judged)))
 
 
 def _ledger(ledger: Ledger) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from twinlens.api.claim import claim
 from twinlens.cli.screen import out, print_json, sentences
-from twinlens.reporting.screen.claim import claim_screen
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.claim import claim_document
 
 
 def run(words: Sequence[str], fields: Mapping[str, str | None], json: bool) -> None:
@@ -15,4 +16,4 @@ def run(words: Sequence[str], fields: Mapping[str, str | None], json: bool) -> N
         if json:
             print_json(found.to_json())
         else:
-            out().print(claim_screen(found.judged))
+            out().print(screen(claim_document(found.judged)))

@@ -11,8 +11,9 @@ from twinlens.errors import BadInput, GateFailed
 from twinlens.pack.sums import UNREADABLE, sha256_of_pieces
 from twinlens.record.codec import encode
 from twinlens.reporting.display import clean
-from twinlens.reporting.screen.answers import answers_screen
-from twinlens.reporting.screen.evidence import checked_screen
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.answers import answers_document
+from twinlens.reporting.judging.evidence import checked_document
 from twinlens.reporting.wording.finding import sentence_of, with_words
 from twinlens.version import __version__
 
@@ -38,7 +39,7 @@ def run_for(paths: list[Path], question: str, json: bool) -> None:
         for place, each in enumerate(found):
             if place:
                 out().print()
-            out().print(answers_screen(each.candidates))
+            out().print(screen(answers_document(each.candidates)))
             if each.missing is not None:
                 on = f" (on {each.missing.device})" if each.missing.device else ""
                 command = each.missing.command  # a line to paste stays one, but for letters that command a terminal
@@ -54,6 +55,6 @@ def run_verify(file: Path, signers: Path | None, json: bool) -> None:
         if json:
             print_json(with_words({"schema": 1, "twinlens": __version__} | encode(found)))
         else:
-            out().print(checked_screen(found))
+            out().print(screen(checked_document(found)))
         if not found.is_good:
             raise GateFailed(f"{file.name} does not pass: {sentence_of(found.findings[0])}")

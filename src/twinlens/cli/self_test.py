@@ -11,7 +11,8 @@ from rich.status import Status
 from twinlens.api.self_test import Told, self_test, self_test_json
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import GateFailed
-from twinlens.reporting.screen.self_test import self_test_screen
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.self_test import self_test_document
 from twinlens.reporting.wording.self_test import wrong_words
 
 
@@ -22,7 +23,7 @@ def run(names: list[str], json: bool) -> None:
         if json:
             print_json(self_test_json(results))
         else:
-            out().print(self_test_screen(results))
+            out().print(screen(self_test_document(results)))
         if wrong := wrong_words(results):
             raise GateFailed(wrong)
 

@@ -102,7 +102,10 @@ def _row(row: Row, whole: bool) -> Iterator[RenderableType]:
     wide = _MARK if len(row.mark) != 1 else 3 if row.mark.isalnum() else 2
     mark, style = f"{row.mark:<{wide - 1}} ", STYLES[row.tone]
     if row.apart:
-        yield from (hanging(mark if place == 0 else " " * len(mark), each, style) for place, each in enumerate(shown))
+        sign = len(row.mark) == 1  # a sign stands before each, a word before the first
+        yield from (
+            hanging(mark if sign or not place else " " * len(mark), one, style) for place, one in enumerate(shown)
+        )
     elif shown:
         yield hanging(mark, "; ".join(shown), style)
 

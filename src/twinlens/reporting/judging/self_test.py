@@ -1,38 +1,32 @@
-"""The self-test on one screen: each case, what was found, and the numbers that decided."""
+"""Document of the self-test: each case, what was found, and the numbers that decided."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.text import Text
-
 from twinlens.proof.carry_out import Result
-from twinlens.reporting.text.fitted import FittedTable
-from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.document.block import Cell, Document, Line, Table, cells, row
 from twinlens.reporting.wording.self_test import decided_by
 
 _MARKS = {"right": "✓", "wrong": "✗", "undecided": "?", "not tested": "–"}
 _MORE = "explain diagnosis: the cases and how it decides; --json: every number"
 
 
-def self_test_screen(results: Sequence[Result]) -> RenderableType:
+def self_test_document(results: Sequence[Result]) -> Document:
     """A line or two for each case. At most 24 lines at 80 columns."""
-    rows = tuple(_row(each) for each in results)
     heads = ("", "saturated", "found", "decided by")
-    return Stack(
-        FittedTable(heads, ("left",) * 4, rows, gap=1, remarks=True).table(),
-        Text(""),
-        hanging("", _counted(results), "bold"),
-        hanging("more   ", _MORE, "dim"),
+    blocks = (
+        Table("Cases.", heads, tuple(map(_row, results)), ("left",) * 4, gap=1, remarks=True),
+        Line(_counted(results), is_lead=True),
+        row("more", [_MORE], "dim"),
     )
+    return Document("Self-test of the diagnosis", _counted(results), blocks)
 
 
-def _row(result: Result) -> tuple[Text, ...]:
+def _row(result: Result) -> tuple[Cell, ...]:
     found = result.found.verdict.code if result.found else "not tested"
     told = "the same" if result.outcome == "right" else found
-    return tuple(map(Text, (_MARKS[result.outcome], result.case.expected, told, decided_by(result))))
+    return cells((_MARKS[result.outcome], result.case.expected, told, decided_by(result)))
 
 
 def _counted(results: Sequence[Result]) -> str:

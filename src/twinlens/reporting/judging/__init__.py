@@ -1,0 +1,1 @@
+"""Documents of judgements: claims, packs, self-tests, and which runs answer a question."""
