@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 import twinlens as tl
 from material import for_rows, inference, measured, training
 from twinlens.cli.main import app
-from twinlens.reporting.wording.counter import COUNTERS
+from twinlens.reporting.wording.diagnosis import COUNTERS
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 DEMO = RESULTS / "2026-11-20-epyc-2core"

@@ -12,7 +12,7 @@ from sides import side
 from twinlens.comparison.floor import floor_of
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
-from twinlens.reporting.wording.effect import effect_words
+from twinlens.reporting.wording.comparison import effect_words
 
 METRIC = "output_tokens_per_s"
 

@@ -20,7 +20,7 @@ from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
-from twinlens.reporting.wording.counter import counter_words
+from twinlens.reporting.wording.diagnosis import counter_words
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 from twinlens.spec.precision import precision
 

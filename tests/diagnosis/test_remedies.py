@@ -16,7 +16,7 @@ from twinlens.cli.main import app
 from twinlens.diagnosis.in_use import in_use
 from twinlens.diagnosis.verdict import verdict_of
 from twinlens.record.codec import encode
-from twinlens.reporting.wording.advice import ADVICE
+from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 
 BUSY = step(data=0.01, forward=0.3, backward=0.6, optimize=0.09)
@@ -59,8 +59,10 @@ def test_advice_leaves_out_what_is_in_use_and_asks_for_more_of_what_has_more() -
 
 
 def test_advice_is_as_ever_where_nothing_of_it_is_in_use() -> None:
-    assert advice_of(verdict_of(decoded(1e9, 1e9))) == ADVICE["below-ceilings"]
-    assert advice_of(verdict_of(decoded(1e9, 1e9, in_use={"accumulation": 4}))) == ADVICE["below-ceilings"]
+    assert advice_of(verdict_of(decoded(1e9, 1e9))) == advice_of(Finding("below-ceilings", "notes"))
+    assert advice_of(verdict_of(decoded(1e9, 1e9, in_use={"accumulation": 4}))) == advice_of(
+        Finding("below-ceilings", "notes")
+    )
 
 
 @pytest.fixture(scope="module")

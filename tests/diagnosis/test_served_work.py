@@ -14,7 +14,7 @@ from twinlens.diagnosis.utilisation import utilisation
 from twinlens.diagnosis.verdict import phase_verdict
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, observed
-from twinlens.reporting.wording.counter import counter_words
+from twinlens.reporting.wording.diagnosis import counter_words
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from importlib import import_module
+
 import pytest
 
+from twinlens.pages import codes, find, own_page, wordings
 from twinlens.record.finding import Finding, in_words
-from twinlens.reporting.wording import comparison, pack
-from twinlens.reporting.wording.advice import ADVICE
-from twinlens.reporting.wording.finding import CLAUSES, SENTENCES, advice_of, clause_of, sentence_of, short
+from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of, short
 
-CODES = sorted({*SENTENCES, *CLAUSES})
+CODES = codes()
 
 
 def test_a_finding_is_one_plain_sentence() -> None:
@@ -63,43 +67,102 @@ def test_a_code_is_a_short_label() -> None:
     assert short("guard-failed") == "guard failed"
 
 
-def test_advice_is_one_sentence_and_for_codes_that_there_are() -> None:
-    assert set(ADVICE) <= set(CODES)
-    for advice in ADVICE.values():
-        assert advice.endswith(".")
-        assert advice[0].isupper()
+def test_advice_is_whole_sentences() -> None:
+    for code in CODES:
+        advice = advice_of(Finding(code, "warns"))
+        assert advice == "" or (advice.endswith(".") and not advice[0].islower()), code
+        assert "`" not in advice
 
 
-@pytest.mark.parametrize("code", sorted(SENTENCES.keys() - comparison.SENTENCES.keys() - pack.SENTENCES.keys()))
+SAY_IT_THEMSELVES = ("pack-", "claim-")
+GOOD_TO_KNOW = {
+    "compiled-first",
+    "data-from-files",
+    "exported",
+    "fake-executor",
+    "from-weights",
+    "gradients-exchanged-once",
+    "length-forbidden",
+    "length-forced",
+    "length-free",
+    "memory-as-predicted",
+    "no-kernel-stamps",
+    "one-answer",
+    "one-process-equal",
+    "rank-killed",
+    "read-from-log",
+    "replayed",
+    "resumed-equal",
+    "young-does-not-hold",
+    "young-holds",
+}
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if any(each.kind == "sentence" for each in wordings(code))])
 def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
-    """But for comparisons and packs, whose sentences say it themselves."""
-    good_to_know = {
-        "adapter-cost",
-        "compiled-first",
-        "data-from-files",
-        "one-answer",
-        "rank-killed",
-        "resumed-equal",
-        "young-does-not-hold",
-        "young-holds",
-        "exported",
-        "as-shipped",
-        "fake-executor",
-        "replayed",
-        "read-from-log",
-        "length-free",
-        "length-forbidden",
-        "length-forced",
-        "communication-exposed",
-        "exchange-hidden",
-        "from-weights",
-        "gradients-exchanged-once",
-        "memory-as-predicted",
-        "one-process-equal",
-        "passes-without-gradient",
-        "scaling-efficiency",
-    }
-    assert (code in ADVICE) is (code not in good_to_know | {"no-kernel-stamps", "claim-compared", "entry-not-ranked"})
+    """But for packs and claims, whose sentences say it themselves."""
+    needs_none = code in GOOD_TO_KNOW or code.startswith(SAY_IT_THEMSELVES)
+    assert (advice_of(Finding(code, "warns")) != "") is not needs_none
+
+
+def test_the_advice_of_a_finding_is_what_its_page_says_to_do() -> None:
+    page = own_page("retaken")
+    assert page is not None
+    assert "## What to do\n\nNothing, or `protocol.retakes = 0` to see the machine as it is.\n" in page.text
+    assert advice_of(Finding("retaken", "warns")) == "Nothing, or protocol.retakes = 0 to see the machine as it is."
+    assert advice_of(Finding("cause", "notes", "quota")) == "Give the container more processor time."
+    assert advice_of(Finding("from-weights", "notes")) == ""  # "Nothing."
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_head_of_a_page_names_functions_that_there_are_and_says_each_text_once(code: str) -> None:
+    texts = wordings(code)
+    assert {each.kind for each in texts} <= {"sentence", "clause", "advice"}
+    assert len({(each.kind, each.where) for each in texts}) == len(texts)
+    assert texts[-1].text
+    for module, name in (call.split(".") for each in texts for call in re.findall(r"\{=([a-z_.]+)\}", each.text)):
+        assert callable(getattr(import_module(f"twinlens.reporting.wording.{module}"), name))
+
+
+def test_a_page_has_the_texts_of_its_own_code_and_none_of_another_page() -> None:
+    """Own pages are asked first, so that one sentence reads one file."""
+    for code in CODES:
+        page = own_page(code)
+        assert page is None or page.name == find(code).name == code
+
+
+def test_one_sentence_loads_one_page_and_no_words_of_others() -> None:
+    script = (
+        "import sys; from twinlens import pages; from twinlens.record.finding import Finding;"
+        "from twinlens.reporting.wording.finding import sentence_of;"
+        "print(sentence_of(Finding('not-calibrated', 'warns')));"
+        "assert not pages._heads.cache_info().misses;"
+        "print(*sorted(name.split('.')[-1] for name in sys.modules if name.startswith('twinlens.reporting.wording.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1] == "finding number template"
+
+
+def test_a_template_leaves_out_what_is_not_known() -> None:
+    late = {"late_s": 0.02, "quantile": 0.99, "most_share": 0.05}
+    assert sentence_of(Finding("sent-late", "disqualifies", "", late)).startswith(
+        "Requests were sent late (p99 20.0 ms):"
+    )
+    known = sentence_of(Finding("sent-late", "disqualifies", "", late | {"clock_bound_s": 0.001}))
+    assert known.startswith("Requests were sent late (p99 20.0 ms, and clocks known to 1.00 ms):")
+
+
+def test_numbers_that_look_like_a_template_are_shown_as_they_stand() -> None:
+    numbers = {"declared": "{observed}", "observed": "[bf16]", "evidence": "{"}
+    sentence = sentence_of(Finding("precision-differs", "disqualifies", "{subject}", numbers))
+    assert sentence == "{subject} was declared as {observed} and ran as [bf16] ({)."
+
+
+@pytest.mark.parametrize("code", ["../errors/TL200", "", "a/b", "\x00", "x" * 5000])
+def test_a_code_is_never_a_path(code: str) -> None:
+    assert wordings(code) == ()
+    assert own_page(code) is None
 
 
 @pytest.mark.parametrize(("low", "says"), [(0.942, "94.2–100 %"), (0.00942, "0.942 % to 100 %"), (0.0, "0–100 %")])

@@ -11,7 +11,7 @@ from benchmarks.coverage.arrivals import compared, holding, medians, pieces, ttf
 from served_material import served_run
 from twinlens.comparison.effect import effects
 from twinlens.comparison.side import Side
-from twinlens.reporting.wording.effect import effect_words
+from twinlens.reporting.wording.comparison import effect_words
 from twinlens.stats.paired.arrivals import STRETCHES, of_arrivals, over_stretches, shared_arrivals
 from twinlens.stats.paired.policy_choice import choose
 from twinlens.stats.summary.group import Group, group

@@ -11,7 +11,7 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison
 from twinlens.reporting import display
 from twinlens.reporting.view import runs_word
-from twinlens.reporting.wording.effect import effect_words, label_of
+from twinlens.reporting.wording.comparison import effect_words, label_of
 from twinlens.reporting.wording.number import percent
 
 HEADS = ("A", "B", "B / A", "95% interval", "could show")

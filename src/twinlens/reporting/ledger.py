@@ -9,7 +9,7 @@ from twinlens.comparison.verdict import Comparison
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.comparison import first_effect, says_unit, short_name
-from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.comparison import label_of
 from twinlens.reporting.wording.finding import sentence_of
 
 if TYPE_CHECKING:

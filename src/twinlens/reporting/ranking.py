@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from twinlens.comparison.ranking import Rank, Ranking
 from twinlens.reporting import display
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.comparison import label_of
 
 
 def ranking_table(ranks: Sequence[Ranking]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -14,7 +14,7 @@ from twinlens.reporting import display
 from twinlens.reporting.comparison import first_effect, verdict_words
 from twinlens.reporting.document.block import DETAIL, Block, Document, Line, Table, Title, cells, row
 from twinlens.reporting.load_kind import place_words, switch_words
-from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.comparison import label_of
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.units import SECONDS, show

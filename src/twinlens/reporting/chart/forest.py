@@ -12,7 +12,7 @@ from twinlens.comparison.verdict import Comparison
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import INK, SOFT, WIDTH, Figure, data, figure, log_marks
 from twinlens.reporting.comparison import first_rows
-from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.comparison import label_of
 
 _WORDS = {True: "B is worse", False: "B is better", None: "cannot be told apart, or neither way is better"}
 _COLOURS = {_WORDS[False]: "#0072B2", _WORDS[True]: "#D55E00", _WORDS[None]: SOFT}

@@ -40,8 +40,7 @@ from twinlens.reporting.document.block import (
 )
 from twinlens.reporting.ranking import ranking_table
 from twinlens.reporting.view import LENSES
-from twinlens.reporting.wording.comparison import values_words
-from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.comparison import label_of, values_words
 from twinlens.reporting.wording.finding import sentence_of
 
 if TYPE_CHECKING:

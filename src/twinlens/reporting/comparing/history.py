@@ -25,7 +25,7 @@ from twinlens.reporting.document.block import (
     cells,
     row,
 )
-from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.comparison import label_of
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.reporting.wording.history import change_words, changed_at, date_of, head_words, quiet_words
 

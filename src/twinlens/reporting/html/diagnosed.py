@@ -13,8 +13,14 @@ from twinlens.record.finding import Finding
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import PART_COLOURS, REST_COLOUR
 from twinlens.reporting.view import LensView, Material
-from twinlens.reporting.wording.counter import counter_name, counter_words
-from twinlens.reporting.wording.diagnosis import PARTS, agreement_words, evidence_words, part_words
+from twinlens.reporting.wording.diagnosis import (
+    PARTS,
+    agreement_words,
+    counter_name,
+    counter_words,
+    evidence_words,
+    part_words,
+)
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 from twinlens.units import SECONDS, show
 

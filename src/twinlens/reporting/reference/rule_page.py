@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twinlens.diagnosis.diagnosis import RULES
 from twinlens.diagnosis.rule.rule import Rule
-from twinlens.pages import find
+from twinlens.pages import find, head_of
 
 _WIDTH = 140
 SECTIONS = (
@@ -33,9 +33,11 @@ def rule_page(rule: Rule) -> str:
 
 
 def write_rule_pages(folder: Path, rules: Iterable[Rule] = RULES) -> None:
-    """A page for each rule, `CODE.md` in `folder`."""
+    """A page for each rule, `CODE.md` in `folder`; the head of one that is there, which has its sentence, is kept."""
     for rule in rules:
-        folder.joinpath(f"{rule.code}.md").write_text(rule_page(rule), encoding="utf-8")
+        path = folder / f"{rule.code}.md"
+        head = head_of(path.read_text(encoding="utf-8")) if path.exists() else ""
+        path.write_text(head + rule_page(rule), encoding="utf-8")
 
 
 def _title(code: str) -> str:

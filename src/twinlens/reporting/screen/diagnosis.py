@@ -17,8 +17,7 @@ from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.view import Entry
-from twinlens.reporting.wording.counter import counter_name, counter_words
-from twinlens.reporting.wording.diagnosis import agreement_words, part_words
+from twinlens.reporting.wording.diagnosis import agreement_words, counter_name, counter_words, part_words
 from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of
 from twinlens.stats.summary.group import Summary
 from twinlens.units import SECONDS, show

@@ -11,7 +11,6 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
 from twinlens.reporting.driven import is_driven
-from twinlens.reporting.wording.advice import OF_CAUSE
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.slices import may_take_turns
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -91,7 +90,7 @@ def _is_loaded(limit: Finding, summary: Summary) -> bool:
 def _cause(summary: Summary) -> str:
     """Advice against what was seen to disturb the run; "" where nothing was."""
     causes = [finding for finding in summary.findings if finding.code == "cause"]
-    return next((advice_of(cause) for cause in causes if cause.subject in OF_CAUSE), "")
+    return next(map(advice_of, causes), "")
 
 
 def _free_the_machine(_: Run, summary: Summary) -> str:

@@ -25,7 +25,7 @@ from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
 from twinlens.reporting.text.serving_table import served_table
 from twinlens.reporting.view import in_order, why_not_valid
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
-from twinlens.reporting.wording.quality import IMPOSSIBLE
+from twinlens.reporting.wording.training import IMPOSSIBLE
 from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.definition import METRICS, is_impossible
 from twinlens.stats.metrics.quality import EQUAL_STEPS

@@ -1,1 +1,1 @@
-"""Findings in words: a sentence for each code, what to try, for terminal, HTML and JSON alike."""
+"""Findings in words: templates from the heads of pages, and functions for what takes logic, for every output alike."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlens.comparison.answering import Candidate, Limited, Unlike
 from twinlens.reporting import display
-from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.comparison import label_of
 from twinlens.reporting.wording.finding import label_words
 
 _NAMES = {"executor.kind": "executor"}

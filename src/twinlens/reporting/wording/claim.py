@@ -34,6 +34,8 @@ QUANTITIES = {
     "tokens-per-dollar": "Tokens for a dollar", "cost-per-hour": "Cost of an hour", "left-over": "Memory left over",
     "end-to-end": "Latency", "model": "Model",
 }  # fmt: skip
+
+
 _MISSING = {
     "figure": "the figure itself", "lens": "training or inference", "model": "the model, or its parameters",
     "model-layers": "the model's layers, KV heads and head size (name a model)", "precision": "the precision",
@@ -55,6 +57,8 @@ _MISSING = {
     "link-generation": "the generation of the link",
     "direction": "one way or both ways", "mfu-reached": "the MFU that is reached", "tokens": "how many tokens",
 }  # fmt: skip
+
+
 _MEANT = {
     "4-bit": "4 bits and no scales", "bandwidth-bound": "bandwidth-bound", "capacity": "memory capacity",
     "compute-bound-bf16": "compute-bound in BF16", "compute-bound-fp8": "compute-bound in FP8",
@@ -73,10 +77,12 @@ _MEANT = {
     "16-bit-weights": "16-bit weights", "32-bit-weights": "32-bit weights", "int4": "INT4", "fp8": "FP8",
     "fp16": "FP16", "int8": "INT8", "q4_k_m": "Q4_K_M", "q4_0": "Q4_0", "nvfp4": "NVFP4", "mxfp4": "MXFP4",
 }  # fmt: skip
+
+
 _SHOWN_TERMS = {"devices": "devices", "days": "days", "uses": "uses a day", "requests": "requests", "users": "users"}
 
 
-def _compared(finding: Finding) -> str:
+def compared(finding: Finding) -> str:
     unit, bound, computed, low, high, said = numbers(
         finding, "unit", "bound", "computed", "computed_low", "computed_high", "said"
     )
@@ -90,7 +96,7 @@ def _compared(finding: Finding) -> str:
     return f"{name}: claimed {clean(said, 40)}, {least}{amount(computed, unit)} computed{spread}{size}."
 
 
-def _computed(finding: Finding) -> str:
+def computed(finding: Finding) -> str:
     value, unit, terms, formula = numbers(finding, "value", "unit", "terms", "formula")
     told = [_term(term) for term in terms]
     meant = number(finding, "assumed")
@@ -114,7 +120,7 @@ def _term(term: Mapping[str, Any]) -> str:
     return f"{value:,.4g} {names[name]}" if name in names else amount(value, unit, plain=True)
 
 
-def _assumed(finding: Finding) -> str:
+def assumed(finding: Finding) -> str:
     taken = clean(str(number(finding, "taken")), 40)
     made = {
         "model": f"the model is {taken}", "kv-format": f"the KV cache is in {taken.upper()}",
@@ -131,12 +137,12 @@ def _assumed(finding: Finding) -> str:
     return f"{amount(number(finding, name), unit, plain=True)} by the datasheet of {taken}"
 
 
-def _missing(finding: Finding) -> str:
+def missing(finding: Finding) -> str:
     names, decides = numbers(finding, "names", "decides")
     return f"{'needed: ' if decides else 'not said: '}{', '.join(_MISSING.get(name, str(name)) for name in names)}"
 
 
-def _solved(finding: Finding) -> str:
+def solved(finding: Finding) -> str:
     settings, value, unit = numbers(finding, "settings", "value", "unit")
     if high := settings.get("price_hour_high"):
         low = settings["price_hour"]
@@ -177,26 +183,7 @@ def _setting(name: str, value: Any) -> str:
     return text.format(shown if name != "devices" else f"{value:,.0f}")
 
 
-def _remark(finding: Finding) -> str:
-    heads = dict(finding.numbers)
-    heads |= {f"{name}_gb": float(heads[name]) / 1e9 for name in ("needed", "room") if name in heads}
-    return {
-        "all-heads": "the claim fits a cache with as many KV heads as heads ({heads} instead of {kv_heads})",
-        "one-head": "the claim fits a cache with one KV head instead of {kv_heads}",
-        "keys-only": "the claim fits half of the cache: keys without values",
-        "sparse": "the claim is the rate with structured sparsity, twice the dense one",
-        "narrower": "the claim is the dense rate in a narrower format, {format}",
-        "visible-memory": "the driver of one device shows {gb} GB ({gib} GiB)",
-        "no-room": "weights and KV cache need {needed_gb:.4g} GB, and the devices have {room_gb:.4g} GB",
-        "served": "`plan fit` says No: as vLLM serves it by default each device needs {needed_gb:.4g} GB of "
-        "{room_gb:.4g} GB usable",
-        "fewer": "{devices} of them are enough",
-        "far": "{times:,.0f} times off is more than a slip of a prefix: the sentence may mean something else",
-        "both-ways": "the claim counts both directions of a link",
-    }[finding.subject].format(**heads)
-
-
-def _unused(finding: Finding) -> str:
+def unused(finding: Finding) -> str:
     texts, decides = numbers(finding, "texts", "decides")
     told = join_names([clean(text, 30) for text in texts], 12)
     return f"not used: {told}" + (", which may change the ruling" if decides else "")
@@ -205,10 +192,3 @@ def _unused(finding: Finding) -> str:
 def meant_words(name: str) -> str:
     """A reading of a claim as it is said: "AdamW, FP32 master", "NVFP4", "AdamW in 8 bits"."""
     return _MEANT.get(name) or clean(name, 40)
-
-
-CLAUSES = {
-    "claim-computed": _computed, "claim-assumed": _assumed, "claim-missing": _missing, "claim-solved": _solved,
-    "claim-remark": _remark, "claim-unused": _unused,
-}  # fmt: skip
-SENTENCES = {"claim-compared": _compared}

@@ -1,4 +1,4 @@
-"""Sentences on comparisons: whether two sides may be compared, what differs, and what a ratio can be attributed to."""
+"""Sentences on comparisons: whether two sides may be compared, what differs, and the size of an effect."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from twinlens.comparison.effect import Effect
 from twinlens.record.finding import Finding
+from twinlens.reporting import display
 from twinlens.reporting.display import clean, factor, factor_bounds, join_names
 from twinlens.reporting.wording.number import number, numbers, percent, subject_of
+from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import BYTES, show
 
 _MOST_FIELDS = 3
+
+
 _NEAREST = {
     "workload": "Measure both with one spec.",
     "load": "Measure both at the same rate or concurrency.",
@@ -20,44 +25,13 @@ _NEAREST = {
 }
 
 
-def _lens_differs(finding: Finding) -> str:
-    a, b = numbers(finding, "a", "b")
-    return (
-        f"A is a run of {a} and B is a run of {b}. They do different work, in different units, and no ratio of the two "
-        f"means anything. Compare training with training and inference with inference."
-    )
-
-
-def _precision_as_one(finding: Finding) -> str:
-    return (
-        f"Both sides call their precision {finding.subject!r}, which stands for different formats here: "
-        f"{_fields(finding)}. They are two precisions, not one."
-    )
-
-
-def _same_runs(finding: Finding) -> str:
-    runs = number(finding, "runs")
-    return f"Both sides hold the same runs ({join_names(list(map(str, runs)), 3)}): that compares nothing."
-
-
-def _must_match(finding: Finding) -> str:
-    if finding.severity == "warns":
-        return f"The {_differ(finding)}, so figures that depend on it are not compared: {_fields(finding)}."
-    nearest = _NEAREST.get(finding.subject, "")
-    return f"The {_differ(finding)}: {_fields(finding)}. {nearest}".strip()
-
-
-def _several_differ(finding: Finding) -> str:
+def several_differ(finding: Finding) -> str:
     things = number(finding, "things")
     joined = f"{', '.join(things[:-1])} and {things[-1]}"
     return f"{joined[:1].upper()}{joined[1:]} differ: a ratio is of all of them together, and of none alone."
 
 
-def _one_differs(finding: Finding) -> str:
-    return f"Only the {_differ(finding)} ({_fields(finding)}): a ratio can be attributed to it."
-
-
-def _precision_compared(finding: Finding) -> str:
+def precision_compared(finding: Finding) -> str:
     a, b = numbers(finding, "a", "b")
     gates = [(letter, finding.numbers.get(f"{letter.lower()}_passes")) for letter in "AB"]
     told = [f"{letter} {'passes' if go else 'fails'} the fidelity gate" for letter, go in gates if go is not None]
@@ -65,17 +39,13 @@ def _precision_compared(finding: Finding) -> str:
     return f"{a} and {b} are different products: read the quality of each beside its speed{quality}."
 
 
-def _differs_too(finding: Finding) -> str:
-    return f"The {_differ(finding)} too: {_fields(finding)}."
-
-
-def _not_said(finding: Finding) -> str:
+def not_said(finding: Finding) -> str:
     sides, fields = numbers(finding, "sides", "fields")
     verb = "does" if len(sides) == 1 else "do"
     return f"{' and '.join(sides)} {verb} not say everything ({join_names(fields, 4)}): it may differ too."
 
 
-def _limit_passed(finding: Finding) -> str:
+def limit_passed(finding: Finding) -> str:
     limit, name = numbers(finding, "limit", "name")
     ratio = finding.evidence["ratio"]
     size = f"{factor(ratio)} ({factor_bounds(ratio)})"
@@ -94,7 +64,7 @@ def _undecided(finding: Finding, limit: float, name: str) -> str:
     return f"{where} About {needed} runs a side would decide it (now {runs}), if the ratio stays."
 
 
-def _limit_unjudged(finding: Finding) -> str:
+def limit_unjudged(finding: Finding) -> str:
     limit, name = numbers(finding, "limit", "name")
     if finding.numbers.get("missing"):
         folder = clean(str(finding.numbers.get("folder") or ""), 60)
@@ -120,12 +90,12 @@ def _change(limit: float) -> str:
     return f"{'+' if limit > 0 else '−'}{percent(abs(limit))}"
 
 
-def _differ(finding: Finding) -> str:
+def differ(finding: Finding) -> str:
     """ "driver differs", "settings differ"."""
     return f"{finding.subject} differ{'' if finding.subject.endswith('s') else 's'}"
 
 
-def _fields(finding: Finding) -> str:
+def fields(finding: Finding) -> str:
     """ "precision fp32 → bf16, driver 550 → 560 and 2 more"."""
     fields: Sequence[dict[str, Any]] = number(finding, "fields")
     told = [words for field in fields for words in _field(field["label"], field["a"], field["b"])]
@@ -165,61 +135,47 @@ def _text(label: str, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def _peak_against_sustained(finding: Finding) -> str:
-    side, name, label, other, other_name = numbers(finding, "side", "name", "label", "other", "other_name")
-    return (
-        f"{side} ({clean(name, 60)}) has no sustained rate ({label}), and {other} ({clean(other_name, 60)}) has one: "
-        f"a burst or a peak is not set against a sustained window. "
-        f"Measure {side} until it is steady (protocol.duration_s)."
-    )
+_WAYS = {"slices": ", from slices by turns", "arrivals": ", on the same arrivals"}
 
 
-def _noise_floor(finding: Finding) -> str:
-    share, times = numbers(finding, "share", "times")
-    return (
-        f"Noise floor of this machine in {subject_of(finding)}: two measurements of one thing lie within "
-        f"{percent(share)} of each other 95 % of the time ({times} measurements). "
-        "A smaller difference is not called one."
-    )
+def label_of(metric: str) -> str:
+    """The label of a metric, safe to show."""
+    return METRICS[metric].label if metric in METRICS else display.clean(metric, 30)
 
 
-def _floor_not_measured(finding: Finding) -> str:
-    return (
-        "Noise floor of this machine: not measured. Measure one spec at three times into one folder "
-        "(twinlens measure SPEC --out noise) and give it: --noise noise."
-    )
+def effect_words(effect: Effect) -> str:
+    """One effect as a clause; of one that has no ratio, why."""
+    label = label_of(effect.metric)
+    if effect.ratio.value is None and effect.difference.value is None:
+        return f"{label}: no ratio ({display.clean(effect.ratio.lacks)})"
+    by_turns = _WAYS.get(effect.way, "")
+    if effect.apart is None:
+        return f"{label}: {_size(effect)}; whether they differ cannot be said ({display.no_interval(effect.ratio)})"
+    if effect.apart:
+        return f"{label}: {_size(effect)}{by_turns}"
+    if effect.floor is not None and effect.ratio.low is not None and not _holds_1(effect):
+        return (
+            f"{label}: no difference beyond the noise floor of this machine, {percent(effect.floor)} ({_size(effect)})"
+        )
+    if effect.way in ("runs", "arrivals") and effect.chance is not None and not _holds_1(effect):
+        return f"{label}: A and B are not told apart among so many figures ({_size(effect)})"
+    seen = f"; a change below {percent(effect.smallest)} could not have shown" if effect.smallest else ""
+    return f"{label}: A and B cannot be told apart ({_size(effect)}{by_turns}{seen})"
 
 
-def _not_in_history(finding: Finding) -> str:
-    return f"{subject_of(finding)} was not measured: {clean(str(number(finding, 'reason')), 200)}."
+def _holds_1(effect: Effect) -> bool:
+    """Whether by itself its ratio may be 1."""
+    low, high = effect.ratio.low, effect.ratio.high
+    return low is None or low <= 1 <= (high or 1)
 
 
-def _own_data(finding: Finding) -> str:
-    sides = number(finding, "sides")
-    whose = "A and B" if len(sides) > 1 else sides[0]
-    return (
-        f"Data, seed and weights of {whose} belong to a watched loop and are not recorded: whether both sides did "
-        "the same work is not known here."
-    )
+def _size(effect: Effect) -> str:
+    if effect.ratio.value is None:
+        return f"B is {display.value(effect.difference)} above A"
+    bounds = display.factor_bounds(effect.ratio)
+    return f"B is {display.factor(effect.ratio)} A{f' ({bounds})' if bounds else ''}"
 
 
-SENTENCES = {
-    "own-data": _own_data,
-    "lens-differs": _lens_differs,
-    "precision-as-one": _precision_as_one,
-    "same-runs": _same_runs,
-    "must-match": _must_match,
-    "several-differ": _several_differ,
-    "one-differs": _one_differs,
-    "nothing-differs": lambda finding: "Nothing that is known differs: what is left is chance.",
-    "precision-compared": _precision_compared,
-    "differs-too": _differs_too,
-    "limit-passed": _limit_passed,
-    "limit-unjudged": _limit_unjudged,
-    "not-said": _not_said,
-    "not-readable": lambda finding: f"It cannot be read: {clean(str(number(finding, 'reason')), 300)}.",
-    "peak-against-sustained": _peak_against_sustained,
-    "noise-floor": _noise_floor,
-    "floor-not-measured": _floor_not_measured,
-    "not-in-history": _not_in_history,
-}
+def nearest(finding: Finding) -> str:
+    """ " Measure both with one spec.": how to make two sides alike that are not."""
+    return f" {_NEAREST[finding.subject]}" if finding.subject in _NEAREST else ""

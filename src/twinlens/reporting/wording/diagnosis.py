@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from twinlens.diagnosis.counter import Counter
 from twinlens.diagnosis.diagnosis import Diagnosis
+from twinlens.diagnosis.instrument import SOURCES
 from twinlens.record.finding import Finding
+from twinlens.reporting import display
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.number import number, numbers, percent
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.units import BYTES, SECONDS, digits, show
+from twinlens.units import SECONDS, digits, show
 
 PARTS = {
     "data": "waiting for data",
@@ -26,6 +29,8 @@ PARTS = {
     "unattributed": "unattributed",
 }
 """Parts of time, as they are called."""
+
+
 _CEILINGS = {
     "matrix_flop_per_s_at": "the matrix rate at its own shapes",
     "matrix_flop_per_s": "the matrix rate",
@@ -35,6 +40,8 @@ _CEILINGS = {
     "dram_active": "DRAM busy",
     "tensor_active": "tensor pipes busy",
 }
+
+
 _HOST = {
     "waited_cpu": "on average {0} threads waited for a processor",
     "steal_cpu": "a hypervisor gave {1} of the processors to others",
@@ -43,6 +50,8 @@ _HOST = {
     "foreign_cpu": "other programs used {1} of the processors",
 }
 """Pressure on the host, in words."""
+
+
 _WHY = {
     "no-partition": "the time cannot be split into parts",
     "no-ceiling": "the run measured no ceilings",
@@ -74,24 +83,16 @@ def evidence_words(name: str) -> str:
     return _CEILINGS.get(name) or (METRICS[name].label if name in METRICS else clean(name, 40))
 
 
-def _compute(finding: Finding) -> str:
-    share, ridge = numbers(finding, "compute_share", "ridge")
-    return (
-        f"{_subject(finding)} is compute-bound: {percent(share)} of {_ceiling(finding, 'compute')}, at "
-        f"{_intensity(finding)} FLOP/byte (ridge {digits(ridge)}). {_test(finding)}"
-    )
-
-
-def _bandwidth(finding: Finding) -> str:
+def bandwidth_bound(finding: Finding) -> str:
     share, stream, ridge = numbers(finding, "bandwidth_share", "stream_share", "ridge")
     also = f" ({percent(stream)} of a plain read)" if abs(stream - share) > 0.005 else ""
     return (
-        f"{_subject(finding)} is bandwidth-bound: {percent(share)} of {_ceiling(finding, 'bandwidth')}{also}, at "
-        f"{_intensity(finding)} FLOP/byte (ridge {digits(ridge)}). {_test(finding)}"
+        f"{what(finding)} is bandwidth-bound: {percent(share)} of {_ceiling(finding, 'bandwidth')}{also}, at "
+        f"{intensity(finding)} FLOP/byte (ridge {digits(ridge)}). {test(finding)}"
     )
 
 
-def _shares(finding: Finding) -> str:
+def shares(finding: Finding) -> str:
     """ "at most 37 % of the matrix rate and 13 % of the copy bandwidth"."""
     compute, bandwidth = numbers(finding, "compute_share", "bandwidth_share")
     bounded = "at most " if finding.numbers.get("at_most_because") else ""
@@ -100,34 +101,7 @@ def _shares(finding: Finding) -> str:
     )
 
 
-def _below(finding: Finding) -> str:
-    tried = " It was compiled already." if "compiled" in finding.numbers.get("tried", ()) else ""
-    return f"{_subject(finding)} is below both ceilings: {_shares(finding)}.{tried}{_classes(finding)} {_test(finding)}"
-
-
-def _latency(finding: Finding) -> str:
-    return (
-        f"{_subject(finding)} is latency-bound: {_shares(finding)}, and twice the batch shares its fixed costs, as was "
-        "measured."
-    )
-
-
-def _kernels(finding: Finding) -> str:
-    if finding.numbers.get("by_trial"):
-        return (
-            f"{_subject(finding)} is kernel-bound: {_shares(finding)}, and its time grows with the batch, as was "
-            "measured: its kernels are below their ceilings, and fixed costs are not what binds."
-            f"{_classes(finding)}"
-        )
-    share, stream = numbers(finding, "bandwidth_share", "stream_share")
-    return (
-        f"{_subject(finding)} is kernel-bound: {percent(share)} of {_ceiling(finding, 'bandwidth')} alone, which is "
-        f"{percent(stream)} of a plain read: its kernels are the limit, and memory is not.{_classes(finding)} "
-        f"{_test(finding)}"
-    )
-
-
-def _classes(finding: Finding) -> str:
+def classes(finding: Finding) -> str:
     """ " Time by class of kernel: matrix products 59 %, attention 11 %."; "" where no profile was kept."""
     classes = finding.numbers.get("classes") or {}
     longest = sorted(classes.items(), key=lambda each: -each[1])[:3]
@@ -135,12 +109,12 @@ def _classes(finding: Finding) -> str:
     return f" Time by class of kernel: {said}." if said else ""
 
 
-def _wait(finding: Finding) -> str:
+def waits(finding: Finding) -> str:
     share, seconds, parts = numbers(finding, "share", "seconds", "parts")
     named = " and ".join(map(part_words, parts))
     return (
         f"The {finding.subject} is {finding.code}: {percent(share)} of its time ({show(seconds, SECONDS)}) is {named}. "
-        f"{_meanwhile(finding)}{_test(finding)}"
+        f"{_meanwhile(finding)}{test(finding)}"
     )
 
 
@@ -151,31 +125,27 @@ def _meanwhile(finding: Finding) -> str:
     return f"Meanwhile {' and '.join(said[:2])}. " if said else ""
 
 
-def _capacity(finding: Finding) -> str:
+def capacity_bound(finding: Finding) -> str:
     preempted, use = finding.numbers.get("preemptions"), finding.numbers.get("kv_use")
     full = f"the KV cache reached {percent(use)}" if use is not None else "the KV cache was full"
     again = f", and {preempted:,.0f} requests were preempted" if preempted else ""
     share = number(finding, "share")
-    return (
-        f"The request is capacity-bound: {percent(share)} of its time is waiting, and {full}{again}. {_test(finding)}"
-    )
+    return f"The request is capacity-bound: {percent(share)} of its time is waiting, and {full}{again}. {test(finding)}"
 
 
-def _indeterminate(finding: Finding) -> str:
+def why_indeterminate(finding: Finding) -> str:
     why = number(finding, "why")
     if why == "unattributed":
-        said = f"{percent(number(finding, 'share'))} of the time is in no part"
-    elif why == "refuted":
-        said = f"{clean(number(finding, 'withdrawn'), 40)} was refuted by its own test, and is withdrawn"
-    elif reason := finding.numbers.get("at_most_because"):
+        return f"{percent(number(finding, 'share'))} of the time is in no part"
+    if why == "refuted":
+        return f"{clean(number(finding, 'withdrawn'), 40)} was refuted by its own test, and is withdrawn"
+    if reason := finding.numbers.get("at_most_because"):
         share = percent(number(finding, "compute_share"))
-        said = f"{clean(reason, 200)}, so its FLOP are at most {share} of {_ceiling(finding, 'compute')}"
-    else:
-        said = clean(finding.numbers.get("reason") or _WHY[why], 200)
-    return f"{_subject(finding)} is indeterminate: {said}."
+        return f"{clean(reason, 200)}, so its FLOP are at most {share} of {_ceiling(finding, 'compute')}"
+    return clean(finding.numbers.get("reason") or _WHY[why], 200)
 
 
-def _test(finding: Finding) -> str:
+def test(finding: Finding) -> str:
     """The falsifier, as a sentence."""
     change, most, least = (finding.numbers.get(name) for name in ("change", "at_most", "at_least"))
     if finding.code == "below-ceilings":
@@ -193,7 +163,7 @@ def _test(finding: Finding) -> str:
     return f"{said[change]}." if change in said else ""
 
 
-def _subject(finding: Finding) -> str:
+def what(finding: Finding) -> str:
     return f"{clean(finding.subject, 40)}".capitalize() if finding.subject != "step" else "The training step"
 
 
@@ -202,18 +172,12 @@ def _ceiling(finding: Finding, which: str) -> str:
     return _CEILINGS[number(finding, f"{which}_ceiling")] + earlier
 
 
-def _intensity(finding: Finding) -> str:
+def intensity(finding: Finding) -> str:
     high, low = number(finding, "intensity_high"), finding.numbers.get("intensity_low")
     return f"{digits(low)} to {digits(high)}" if low is not None else f"at most {digits(high)}"
 
 
-def _unranked(finding: Finding) -> str:
-    label = clean(number(finding, "label"), 40)
-    state = "provisional" if label == "unproven" else f"not valid ({label})"
-    return f"The run is {state}: read the diagnosis with care."
-
-
-def _no_ceiling(finding: Finding) -> str:
+def ceiling_not_measured(finding: Finding) -> str:
     lacking, place = number(finding, "lacking"), finding.numbers.get("place")
     why = "the server is on another machine" if place == "elsewhere" else "the run measured none"
     return f"No ceiling of {' and '.join(lacking)} is known ({why}), so no roofline can be held against the time."
@@ -227,7 +191,7 @@ _OUTSIDE = {
 """Time of a watched loop that is in no part."""
 
 
-def _no_part(finding: Finding) -> str:
+def time_unattributed(finding: Finding) -> str:
     reason, share = finding.numbers.get("reason"), number(finding, "share")
     if reason:
         return f"The time of a {finding.subject} has no parts: {clean(reason, 200)}."
@@ -238,7 +202,7 @@ def _no_part(finding: Finding) -> str:
     return f"{percent(share)} of the time of a {finding.subject} belongs to no part{why}.{where}"
 
 
-def _waiting(finding: Finding) -> str:
+def time_waiting(finding: Finding) -> str:
     share, seconds, of = numbers(finding, "share", "headroom_s", "of")
     most = finding.numbers.get("at_most")
     gain = f"; without it at most ×{digits(most, 3)}" if most is not None else ""
@@ -247,54 +211,7 @@ def _waiting(finding: Finding) -> str:
     )
 
 
-def _others(finding: Finding) -> str:
-    least, share, here, there, load = numbers(finding, "at_least_s", "share", "here_s", "there_s", "load")
-    return (
-        f"At least {show(least, SECONDS)} of the wait for the first token ({percent(share)} of the time of a request) "
-        f"is due to other requests: it is {show(here, SECONDS)} here and {show(there, SECONDS)} at {clean(load, 20)}."
-    )
-
-
-def _cache_full(finding: Finding) -> str:
-    use, preempted = finding.numbers.get("kv_use"), finding.numbers.get("preemptions")
-    again = "" if preempted is None else f", and {preempted:,.0f} requests were preempted"
-    full = f"was {percent(use)} full" if use is not None else "was full"
-    return f"The server's KV cache {full}{again}."
-
-
-def _optimizer(finding: Finding) -> str:
-    share, spent, least, moved, most = numbers(finding, "share", "seconds", "least_s", "bytes", "at_most")
-    return (
-        f"The optimizer takes {show(spent, SECONDS)} of each step ({percent(share)}); its {show(moved, BYTES)} take "
-        f"{show(least, SECONDS)} at the copy bandwidth. Twice the samples a step give at most ×{digits(most, 3)}."
-    )
-
-
-def _above_link(finding: Finding) -> str:
-    spent, least, moved, ranks, times = numbers(finding, "seconds", "least_s", "bytes", "ranks", "times")
-    return (
-        f"Gradients are under way for {show(spent, SECONDS)}, {digits(times, 2)} times as long as {show(moved, BYTES)} "
-        f"take between {ranks} ranks at the probed bandwidth ({show(least, SECONDS)}): the link is not what binds them."
-    )
-
-
-def _kernel(finding: Finding) -> str:
-    ratio, most = numbers(finding, "ratio", "at_most")
-    return (
-        f"The mat-vec kernels read weights at {percent(ratio)} of a plain read, measured alone: better ones give "
-        f"decode at most ×{digits(most, 2)}."
-    )
-
-
-def _below_ridge(finding: Finding) -> str:
-    batch, intensity, ridge, most = numbers(finding, "batch", "intensity", "ridge", "at_most")
-    return (
-        f"Decode does {digits(intensity, 2)} FLOP/byte at batch {batch}, and the ridge is at {digits(ridge, 2)}: each "
-        f"weight is read for few sequences. Twice the batch gives at most ×{digits(most, 2)} the tokens."
-    )
-
-
-def _contradicts(finding: Finding) -> str:
+def instrument_contradicts(finding: Finding) -> str:
     source, counted, bound, which = numbers(finding, "source", "counted", "bound", "which")
     busy = {"dram": "DRAM", "tensor pipes": "tensor pipes"}.get(finding.subject, clean(finding.subject, 40))
     least = f"{clean(source, 20)} saw {busy} {percent(counted)} busy, and the work by theory needs {percent(bound)}"
@@ -303,27 +220,67 @@ def _contradicts(finding: Finding) -> str:
     return f"{least}: the work, or the board, is another than theory takes it to be."
 
 
-SENTENCES = {
-    "compute-bound": _compute,
-    "bandwidth-bound": _bandwidth,
-    "below-ceilings": _below,
-    "kernel-bound": _kernels,
-    "latency-bound": _latency,
-    "interconnect-bound": _wait,
-    "input-bound": _wait,
-    "host-bound": _wait,
-    "queue-bound": _wait,
-    "capacity-bound": _capacity,
-    "indeterminate": _indeterminate,
-    "diagnosis-of-unranked": _unranked,
-    "ceiling-not-measured": _no_ceiling,
-    "instrument-contradicts": _contradicts,
-    "time-unattributed": _no_part,
-    "time-waiting": _waiting,
-    "wait-for-others": _others,
-    "cache-full": _cache_full,
-    "optimizer-time": _optimizer,
-    "exchange-above-link": _above_link,
-    "kernel-below-stream": _kernel,
-    "batch-below-ridge": _below_ridge,
+COUNTERS = {
+    "matrix-engines": "matrix engines",
+    "bandwidth": "memory bandwidth",
+    "batching": "batching efficiency",
+    "transfer": "host–device, boundary",
+    "kernels": "kernels, profiled",
 }
+
+
+_BESIDE = {
+    "by_theory": "{} by theory",
+    "share": "{} of ceiling",
+    "share_at_most": "at most {} of ceiling",
+    "ridge": "ridge {}",
+    "share_of_kernel": "{} of its kernels' rate",
+    "hmma_active": "{} HMMA",
+    "sm_occupancy": "{} of warps",
+    "pcie_tx_bytes_per_s": "{} from it",
+    "nvlink_rx_bytes_per_s": "{} over NVLink",
+}
+
+
+_COUNTED_BY = {
+    "matrix-engines": "tensor pipes busy {}",
+    "bandwidth": "DRAM busy {}",
+    "transfer": "{} to the board",
+}
+"""What an instrument counted, in words."""
+
+
+def counter_name(counter: Counter) -> str:
+    """What a counter is called; one of another version by its id."""
+    return COUNTERS.get(counter.id, display.clean(counter.id, 40))
+
+
+def counter_words(counter: Counter) -> str:
+    """ "23.5 FLOP/byte (12% of ceiling, ridge 4.9), step"; or why it is not known."""
+    if counter.value.value is None:
+        return f"not known: {display.clean(counter.value.reason or '', 200)}"
+    if counter.id == "kernels":
+        classes = [f"{display.clean(name, 30)} {display.value(each)}" for name, each in counter.beside.items()]
+        return f"{', '.join(classes)}, {counter.about}"
+    told = [_BESIDE[key].format(display.value(each)) for key, each in counter.beside.items() if key in _BESIDE]
+    value = display.value(counter.value)
+    if "share_at_most" in counter.beside:
+        value = f"at most {value}"
+    if counter.source not in SOURCES:
+        more = f" ({', '.join(told)})" if told else ""
+        return f"{value}{more}, {counter.about}"
+    phase = f"{counter.about}: " if "by_theory" in counter.beside else ""
+    more = f" ({phase}{', '.join(told)})" if told else ""
+    return f"{_COUNTED_BY[counter.id].format(value)} by {counter.source} over the window{more}"
+
+
+def compute_ceiling(finding: Finding) -> str:
+    return _ceiling(finding, "compute")
+
+
+def bandwidth_ceiling(finding: Finding) -> str:
+    return _ceiling(finding, "bandwidth")
+
+
+def compiled(finding: Finding) -> str:
+    return " It was compiled already." if "compiled" in finding.numbers.get("tried", ()) else ""

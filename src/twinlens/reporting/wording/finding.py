@@ -1,74 +1,54 @@
-"""Findings in words: a sentence, a clause, a label of two words, and what to try."""
+"""Findings in words: a sentence, a clause, a label of two words, and what to try.
+
+The words of a finding stand in the head of its page (`pages`), as a template whose parts with logic are functions of
+this package: `{=serving.lost}`. Only the page and the module of the finding are loaded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
+from twinlens.pages import own_page, section, wordings
 from twinlens.record.codec import decode
-from twinlens.record.finding import IN_WORDS, Finding
+from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording import (
-    claim,
-    client,
-    comparison,
-    compliance,
-    diagnosis,
-    executor,
-    falsifier,
-    machine,
-    pack,
-    paired,
-    parallel,
-    plan,
-    plan_checkpoint,
-    plan_choose,
-    plan_method,
-    plan_model,
-    plan_quotes,
-    quality,
-    quantise,
-    region,
-    remedy,
-    saves,
-    scaling,
-    search,
-    server,
-    serving,
-    steadiness,
-    tables,
-    trainer_log,
-)
-from twinlens.reporting.wording.advice import ADVICE, OF_CAUSE
-from twinlens.reporting.wording.number import number, numbers, subject_of
+from twinlens.reporting.wording.number import subject_of
+from twinlens.reporting.wording.template import Form, filled, holds
 
-Sentence = Callable[[Finding], str]
 _ENDS = (".", "!", "?", "…")
+_TO_DO = ("What to do", "What to try")
+"""Heads of a page's advice: of a finding, and of a rule of diagnosis."""
 
 
 def sentence_of(finding: Finding) -> str:
     """The finding as one sentence that is safe to show; a code of a newer version gives a general one."""
-    text = _made(finding, SENTENCES, CLAUSES)
+    text = _made(finding, "sentence", "clause")
     if text is None:
         about = f" ({subject_of(finding)})" if finding.subject else ""
         weight = {"disqualifies": "so the run is not valid", "warns": "read it with care"}.get(finding.severity)
         text = f"A check found {finding.code!r}{about}{f': {weight}' if weight else ''}."
     text = clean(text, 600)
-    text = text if finding.code in SENTENCES else text[:1].upper() + text[1:]
+    text = text if _has(finding.code, "sentence") else text[:1].upper() + text[1:]
     return text if text[-1:] in _ENDS else f"{text}."
 
 
 def clause_of(finding: Finding) -> str:
     """The same without a full stop, to stand in brackets or after a colon."""
-    text = _made(finding, CLAUSES, SENTENCES)
+    text = _made(finding, "clause", "sentence")
     text = clean(short(finding.code) if text is None else text, 600)
     return text[:-1] if text.endswith(".") else text
 
 
 def advice_of(finding: Finding) -> str:
-    """Advice as one sentence; "" if nothing can be done, and for a code of a newer version."""
-    of_cause = OF_CAUSE.get(finding.subject) if finding.code == "cause" else None
-    return of_cause or serving.advice_on_lost(finding) or remedy.remedy_of(finding) or ADVICE.get(finding.code, "")
+    """Advice in a sentence or two: the opening of "What to do" of its page, unless the head of a page says another.
+
+    "" where nothing can be done, and for a code of a newer version.
+    """
+    if advice := _made(finding, "advice"):
+        return clean(advice, 600)
+    page = own_page(finding.code)
+    advice = "" if page is None else next(filter(None, (section(page, head) for head in _TO_DO)), "")
+    return "" if advice == "Nothing." else advice
 
 
 def with_words(data: Any) -> Any:
@@ -106,113 +86,32 @@ _VERDICTS = dict.fromkeys(_UNSTEADY, "unsteady") | {
 def label_words(label: str) -> str:
     """A label of a run or a group in words: "warm-up" is a run that became steady after one."""
     words = {"flat": "steady", "warm-up": "steady after warm-up"}
-    parts = (words.get(part) or (short(part) if part in SENTENCES else clean(part, 60)) for part in label.split(" / "))
+    parts = (
+        words.get(part) or (short(part) if _has(part, "sentence") else clean(part, 60)) for part in label.split(" / ")
+    )
     return " / ".join(dict.fromkeys(parts))
 
 
-def _made(finding: Finding, first: Mapping[str, Sentence], then: Mapping[str, Sentence]) -> str | None:
-    make = first.get(finding.code) or then.get(finding.code)
+def _has(code: str, kind: str) -> bool:
+    return any(wording.kind == kind for wording in wordings(code))
+
+
+def _made(finding: Finding, *kinds: str) -> str | None:
+    """The text of the first of these kinds that the code has; None where it has none for these numbers."""
+    kind = next((kind for kind in kinds if _has(finding.code, kind)), "")
     try:
-        return make(finding) if make else None
+        fitting = (each.text for each in wordings(finding.code) if each.kind == kind and holds(each.where, finding))
+        text = next(fitting, None)
+        is_plain = text is None or (kind == "advice" and not text.startswith("{="))
+        return text if is_plain else filled(str(text), finding, _OF_FINDINGS)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
         return None  # numbers that the sentence does not know: of another version, or edited by hand
 
 
-def _reasons(finding: Finding) -> str:
-    if not finding.because:
-        raise ValueError("nothing is said of why")
-    return " ".join(map(sentence_of, finding.because))
-
-
-def _client_limit(finding: Finding) -> str:
-    return f"The client was at its limit, so its delays cannot be separated from the server's: {_reasons(finding)}"
-
-
-def _guard_failed(finding: Finding) -> str:
-    return f"The guard {finding.subject!r} failed: {clause_of(finding.because[0])}."
-
-
-def _no_go(finding: Finding) -> str:
-    if not finding.because:
-        raise ValueError("no limit is named")
-    return f"The fidelity gate says no-go: {'; '.join(map(clause_of, finding.because))}."
-
-
-def _labelled(finding: Finding) -> str:
-    return f"{number(finding, 'label')}: {clause_of(finding.because[0])}"
-
-
-def _was_overloaded(finding: Finding) -> str:
-    return f"an earlier run was in overload; {clause_of(finding.because[0])}"
-
-
-def _client_was_the_limit(finding: Finding) -> str:
-    return f"the client was the limit, not the server: {_reasons(finding)}"
-
-
-def _side_not_ranked(finding: Finding) -> str:
-    side, name, state, label = numbers(finding, "side", "name", "state", "label")
-    what = label_words(label) if state == "finished" else state
-    why = f" ({clause_of(finding.because[0])})" if finding.because else ""
-    return f"{side} ({name}) is not valid: {what}{why}."
-
-
-def _entry_not_ranked(finding: Finding) -> str:
-    state, label = numbers(finding, "state", "label")
-    why = f" ({clause_of(finding.because[0])})" if finding.because else ""
-    return f"Not valid: {label_words(label) if state == 'finished' else state}{why}."
-
-
-CLAUSES: dict[str, Sentence] = {
-    **remedy.CLAUSES,
-    **steadiness.CLAUSES,
-    **serving.CLAUSES,
-    **quality.CLAUSES,
-    **compliance.CLAUSES,
-    **paired.CLAUSES,
-    **search.CLAUSES,
-    **claim.CLAUSES,
-    **scaling.CLAUSES,
-    **plan.CLAUSES,
-    **plan_choose.CLAUSES,
-    **plan_method.CLAUSES,
-    **plan_model.CLAUSES,
-    **plan_quotes.CLAUSES,
-    **quantise.CLAUSES,
-    "label-decides": _labelled,
-    "overload-before": _was_overloaded,
-    "search-client-limit": _client_was_the_limit,
-    "client-limit": _reasons,
-    IN_WORDS: lambda finding: str(number(finding, "text")),
+_OF_FINDINGS: dict[str, Form] = {
+    "clause": lambda reasons: clause_of(reasons[0]),
+    "clauses": lambda reasons: "; ".join(map(clause_of, reasons)),
+    "sentences": lambda reasons: " ".join(map(sentence_of, reasons)),
+    "label": label_words,
 }
-"""Clauses, for brackets or after a colon: reasons of labels, of checks, and of answers."""
-SENTENCES: dict[str, Sentence] = {
-    **steadiness.SENTENCES,
-    **serving.SENTENCES,
-    **client.SENTENCES,
-    **server.SENTENCES,
-    **machine.SENTENCES,
-    **quality.SENTENCES,
-    **executor.SENTENCES,
-    **comparison.SENTENCES,
-    **diagnosis.SENTENCES,
-    **falsifier.SENTENCES,
-    **remedy.SENTENCES,
-    **scaling.SENTENCES,
-    **parallel.SENTENCES,
-    **saves.SENTENCES,
-    **plan_checkpoint.SENTENCES,
-    **region.SENTENCES,
-    **tables.SENTENCES,
-    **trainer_log.SENTENCES,
-    **quantise.SENTENCES,
-    **claim.SENTENCES,
-    **pack.SENTENCES,
-    "side-not-ranked": _side_not_ranked,
-    "entry-not-ranked": _entry_not_ranked,
-    "client-limit": _client_limit,
-    "guard-failed": _guard_failed,
-    "fidelity-failed": _no_go,
-}
-"""Sentences that stand by themselves. A new finding is a line in the file of its subject, and a page
-`pages/findings/CODE.md`."""
+"""Forms of what a finding rests on, and of the label of a run."""

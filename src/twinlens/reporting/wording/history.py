@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from twinlens.comparison.history import Change, Edit, History
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.display import bare, clean, join_names, value
-from twinlens.reporting.wording.comparison import values_words
-from twinlens.reporting.wording.effect import label_of
+from twinlens.reporting.wording.comparison import label_of, values_words
 from twinlens.reporting.wording.number import percent
 from twinlens.stats.history.shift import FEWEST_ENTRIES
 

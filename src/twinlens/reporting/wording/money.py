@@ -81,33 +81,6 @@ def compared_name(name: str) -> str | None:
     return None
 
 
-ASSUMED = {
-    "busy": "busy in {taken} of its hours",
-    "life": "hardware is written off over {taken}",
-    "uses": "{taken} request a user a day",
-    "none-counted": "no {taken}",
-    "device-power-alone": "power of the devices alone, without host and cooling (--host, --pue)",
-    "middle-price": "{price}: {taken} {unit}, the middle of {low} to {high}",
-    "like-quotes": "{price}: {taken} {unit}, median of {tier} quotes ({count}: {low} to {high}; newest {when})",
-    "like-unverified": "{price}: {taken} {unit}, unverified, median of {tier} quotes ({count}: {low} to {high}; newest "
-    "{when})",
-    "like-undated": "{price}: {taken} {unit}, unverified, median of {tier} quotes without a date ({count}: {low} to "
-    "{high})",
-    "like-not-ranked": "{taken}, though it is not valid",
-    "like-without-slo": "{taken} has no SLO: its sustained rate, whatever the latency",
-    "like-without-interval": "the rate of {taken} has no interval",
-    "idle-power": "energy of idle hours is not counted: no idle power is known (--idle-power 75W)",
-    "rate-open": "at the slow end of the band of {taken} no load keeps the SLO, so the cost has no upper end",
-    "residual": "worth {taken} at the end (--residual)",
-    "same-residual": "worth as much after 12 months as after 36 (--resale-falls)",
-    "rent-falls": "rent does not fall (--rent-falls)",
-    "way-left-out": "no {taken}: the catalogue has no current price of it for {device}",
-    "discount": "money later is worth as much as now (--discount)",
-    "delivery": "delivered at once",
-    "fixed": "no fixed costs, of space or people (--fixed)",
-    "hours": "{taken} of all hours are used",
-}
-"""What was taken for granted, by subject."""
 LACKS = {
     "in-the-rent": "energy: in the rent",
     "price-of-energy": "energy: nobody said what a kWh costs (--energy)",

@@ -8,7 +8,7 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.wording import money, plan_capacity
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import number, numbers
-from twinlens.reporting.wording.plan_choose import ASSUMED, CHOSEN
+from twinlens.reporting.wording.plan_choose import CHOSEN
 from twinlens.units import digits
 
 if TYPE_CHECKING:  # sentences of findings are in every verb, planning is not
@@ -125,32 +125,7 @@ def _is_told(name: str, degree: int, placed: Placement) -> bool:
     return placed.devices > 1 and degree > (0 if name == "zero" else 1)
 
 
-def _assumed(finding: Finding) -> str:
-    values = {name: clean(each, 200) if isinstance(each, str) else each
-              for name, each in finding.numbers.items()}  # fmt: skip
-    return {
-        "model": "the model is {taken}",
-        "method-requests": "{taken:,.0f} requests a month",
-        "method-price": "a device-hour is ${low:,.2f} to ${high:,.2f} ({taken})",
-        "method-retrieved": "retrieval puts {taken} tokens before each request",
-        "quote-busy": "{taken} is busy all the time",
-        "host-watts": "the machines around the devices take no power: say --host-watts",
-        "tower-unknown": "the image tower of {taken} takes no memory: its type is not read here",
-        "tower-activations": "the batches of {taken} hold no images: what their activations take comes on top",
-        "model-type": "a {taken} model has layers like Llama's",
-        "device": "the device is {taken}",
-        "device-unverified": "{cells} of {taken} are unverified",
-        "link-unverified": "the bandwidth of {taken} is unverified",
-        "sequences": "room for sampling {taken} sequences, as {runtime} has by default",
-        "memory-nominal": "{taken} shows its nominal memory to programs",
-        "weights-without-layers": "every weight is in {taken}",
-        **money.ASSUMED,
-        **ASSUMED,
-        **plan_capacity.ASSUMED,
-    }[finding.subject].format(**values)
-
-
-def _unknown(finding: Finding) -> str:
+def unknown(finding: Finding) -> str:
     if number(finding, "needs") in money.LACKS:
         return money.LACKS[number(finding, "needs")]
     model, needs = numbers(finding, "model", "needs")
@@ -173,38 +148,11 @@ def _unknown(finding: Finding) -> str:
     return f"{NAMES.get(finding.subject, finding.subject)} of {clean(model, 60)}: {lacks}"
 
 
-def _change(finding: Finding) -> str:
-    text = {
-        "copies": "{copies} copies of it with {users:,} users each, on {tensor} × {device} each (plan capacity)",
-        "users": "{users:,} users at most",
-        "context": "{context:,} tokens of context for each",
-        "kv": "KV cache in {kv}",
-        "weights": "weights in {weights}",
-        "weights-and-kv": "weights in {weights} with a KV cache in {kv}",
-        "sequences": "{runtime} with room for {sequences:,} sequences and no more (--max-sequences)",
-        "devices": "tensor parallel over {devices} × {device}",
-        "devices-groups": "{groups} groups that share the experts over {devices} × {device} (--groups {groups})",
-        "more-devices": "{devices:,} × {device}",
-        "recompute": "full recompute",
-        "loss": "a fused cross-entropy",
-        "batch": "1 sequence at a time",
-        "optimizer": "{optimizer} as the optimizer",
-        "layout": "{bytes_each:g} bytes a parameter: 16 bits without a master copy, AdamW in 8 bits",
-        "zero": "ZeRO 3 (FSDP)",
-        "method": "{method} in its place",
-    }[finding.subject]
-    return text.format(**finding.numbers)
-
-
-def _never(finding: Finding) -> str:
+def never(finding: Finding) -> str:
     numbers_of = finding.numbers
     if "months" in numbers_of:
         return f"never within {numbers_of['months']} months against {money.WAYS[finding.subject]}"
     return f"never over {numbers_of['share_months']} months against {money.WAYS[finding.subject]}"
-
-
-CLAUSES = {"plan-never": _never, "plan-assumed": _assumed, "plan-unknown": _unknown, "plan-change": _change,
-           **plan_capacity.CLAUSES}  # fmt: skip
 
 
 def placed_cells(each: Placement) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ def _training(found: TrainingCapacity) -> str:
 HARDLY = "the first token of groups that share experts is hardly known"
 
 
-def _band(finding: Finding) -> str:
+def band(finding: Finding) -> str:
     low, high, level, rows, floor = numbers(finding, "low", "high", "level", "rows", "floor")
     identical = "" if finding.subject == "ttft" else f" (identical systems differ by {100 * floor:.0f} %)"
     if finding.subject == "ttft" and str(finding.numbers["kind"]).endswith(": groups"):
@@ -137,40 +137,12 @@ def _band(finding: Finding) -> str:
     )
 
 
-def _tail(finding: Finding) -> str:
-    return "p99 is modelled, lengths do not vary"
-
-
-def _not_considered(finding: Finding) -> str:
-    return f"not considered: {clean(str(finding.numbers['what']), 120)}"
-
-
-def _unseen(finding: Finding) -> str:
+def unseen(finding: Finding) -> str:
     named = [f"{kind} {clean(str(name), 40)}" for kind, name in finding.numbers.items() if name is not None]
     return f"calibration has seen no measurement of {', '.join(named) or 'this'}"
 
 
-def _within(finding: Finding) -> str:
-    return "device, engine, model, load and lengths lie within what calibration has seen"
-
-
-def _beyond(finding: Finding) -> str:
-    (times,) = numbers(finding, "times")
-    what = {"batch": "the load", "prompt": "the length of prompts", "answer": "the length of answers",
-            "devices": "the number of devices"}[finding.subject]  # fmt: skip
-    return f"{what} lies {digits(float(times), 2)} times beyond the nearest measurement of calibration"
-
-
-def _overload(finding: Finding) -> str:
-    load, unit = numbers(finding, "load", "unit")
-    return f"the queue has no end at {digits(float(load))} {unit}"
-
-
-def _unmet(finding: Finding) -> str:
-    return "even the lightest load misses the target on one copy"
-
-
-def _memory(finding: Finding) -> str:
+def memory(finding: Finding) -> str:
     if finding.subject == "unknown":
         expert, devices = numbers(finding, "expert", "devices")
         return (
@@ -199,30 +171,6 @@ def short_words(short: float) -> str:
     return f"such sums are up to {share} short"
 
 
-def _too_late(finding: Finding) -> str:
+def too_late(finding: Finding) -> str:
     within, sequences = numbers(finding, "within_s", "sequences")
     return f"no number of devices up to one for each of {sequences:,.0f} sequences does it in {amount(within, 's')}"
-
-
-ASSUMED = {
-    "capacity-users": "{taken} user",
-    "capacity-prompt": "prompts of {taken} tokens",
-    "capacity-answer": "answers of {taken} tokens",
-    "capacity-precision": "weights in {taken}",
-    "capacity-engine": "the engine is {taken}",
-    "capacity-groups": "{taken} groups of tensor {tensor}, each with attention and users of its own, share the "
-    "experts: the fewest devices that keep the target or come nearest to it",
-    "capacity-tensor": "tensor parallel over {taken} devices, the fewest that keep the target or come nearest to it",
-    "capacity-target": "{of} TTFT up to {ttft_s:g} s, {of} TPOT up to {tpot_s:g} s",
-    "capacity-work": "{taken}, prompts of {prompt:,.0f} and answers of {answer:,.0f} tokens",
-    "capacity-headroom": "no peaks and no failures",
-    "capacity-batch": "{taken} sequences a step",
-    "capacity-recompute": "recompute: {taken} (none where a step fits without it)",
-    "capacity-effective": "a share of {taken:g} of the time is not lost to failures",
-}
-CLAUSES = {
-    "plan-band": _band, "plan-tail": _tail, "plan-not-considered": _not_considered,
-    "plan-unseen": _unseen, "plan-within": _within,
-    "plan-beyond": _beyond, "plan-overload": _overload,
-    "plan-unmet": _unmet, "plan-too-late": _too_late, "plan-memory": _memory,
-}  # fmt: skip

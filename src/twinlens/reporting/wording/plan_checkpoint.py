@@ -6,7 +6,7 @@ from twinlens.planning.checkpoint import SavePlan
 from twinlens.planning.figure import Figure, Input
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording.number import numbers
+from twinlens.reporting.wording.number import number
 from twinlens.units import SECONDS, digits, show
 
 
@@ -51,18 +51,6 @@ def _percent(value: float) -> str:
     return f"{digits(100 * value, 4)} %"
 
 
-def _young(finding: Finding) -> str:
-    off, share = numbers(finding, "off", "share")
-    apart = f"{abs(off):.1%} {'above' if off > 0 else 'below'}"
-    if finding.code == "young-holds":
-        return (
-            f"Young's √(2 δ M) would do: it is {apart} Daly's, and the interval is {share:.1%} of the time between "
-            "failures."
-        )
-    return (
-        f"Young's √(2 δ M) does not hold: it is {apart} Daly's, as the interval is {share:.0%} of the time between "
-        "failures. Daly's higher order is used."
-    )
-
-
-SENTENCES = {"young-holds": _young, "young-does-not-hold": _young}
+def from_daly(finding: Finding) -> str:
+    off = number(finding, "off")
+    return f"{abs(off):.1%} {'above' if off > 0 else 'below'}"

@@ -7,7 +7,6 @@ from typing import Any
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording import plan_rejected
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.plan_capacity import HARDLY
 from twinlens.reporting.wording.plan_rejected import seconds, size
@@ -32,17 +31,6 @@ CHOSEN = {
     "expert": "expert parallel, exposed", "data": "data parallel, exposed", "answer-tokens": "answers of the system",
 }  # fmt: skip
 """Figures of a choice, as tables call them."""
-ASSUMED = {
-    "split": "training is {taken}",
-    "speed": "{taken} tokens/s for each user",
-    "users": "{taken} user at a time",
-    "answer": "{taken} tokens of the context are answered",
-    "engine": "{lens} as {taken} does it",
-    "batch": "a step of {taken} sequences of {length:,} tokens",
-    "host-card": "the machine around {device} draws {taken} times its cards and {watts} W for each {cards}",
-    "host-factor": "the machine around {device} draws {taken} times its devices",
-    "compliance": "{rule} means {taken}; ask your auditor whether a cloud with that attestation would do",
-}
 _BRANCHES = {
     "one-card": "one card",
     "tensor-group": "several cards in one machine",
@@ -63,7 +51,7 @@ def _systems(count: Any, device: Any) -> str:
     return f"{count} × {clean(str(device), 60)}"
 
 
-def _branch(finding: Finding) -> str:
+def branch(finding: Finding) -> str:
     n = finding.numbers
     of = f" for {clean(str(n['model']), 60)}" if "model" in n else ""
     text = f"{_BRANCHES[finding.subject]}{of}: "
@@ -78,12 +66,12 @@ def _branch(finding: Finding) -> str:
             does = [_systems(each.numbers["devices"], each.numbers["device"]) for each in finding.because
                     if each.numbers["fits"]]  # fmt: skip
             failing = [each for each in finding.because if not each.numbers["fits"]]
-            not_ = f", not {len(failing)} others ({_shown(failing[0])})" if failing else ""
+            not_ = f", not {len(failing)} others ({branch_shown(failing[0])})" if failing else ""
             return f"{text}feasible on {', '.join(does)}{not_}"
         return f"{text}feasible{f', {system}{held}' if system else ''}"
     instead = _BRANCHES[str(n["instead"])]
     if finding.subject == "training-node":
-        worst = "; ".join(_shown(each) for each in finding.because[-2:])
+        worst = "; ".join(branch_shown(each) for each in finding.because[-2:])
         return f"{text}overridden ({worst}); {system} is the smallest that holds it"
     if finding.subject == "two-systems":
         how = "at once" if any(each.subject == "shared-at-once" for each in finding.because) else "by turns"
@@ -91,12 +79,12 @@ def _branch(finding: Finding) -> str:
     return f"{text}overridden by {instead}{f': {system}{held}' if system else ''}"
 
 
-def _shown(finding: Finding) -> str:
+def branch_shown(finding: Finding) -> str:
     n = finding.numbers
     return f"{_systems(n['devices'], n['device'])}: {size(n['needed_bytes'])} of {size(n['usable_bytes'])} each"
 
 
-def _system(finding: Finding) -> str:
+def system(finding: Finding) -> str:
     n = finding.numbers
     hours = f"{n['serves_h']:.3g} h of serving and {n['trains_h']:.3g} h of training a day"
     own = f"{_systems(n['inference_devices'], n['inference'])} ({_share(n['inference_use'])} used) and " \
@@ -125,7 +113,7 @@ def _system(finding: Finding) -> str:
     }[finding.subject]()
 
 
-def _link(finding: Finding) -> str:
+def link(finding: Finding) -> str:
     n = finding.numbers
     what = f"{n['lens']} on {_systems(n['devices'], n['device'])}"
     if finding.subject == "alone":
@@ -139,7 +127,7 @@ def _link(finding: Finding) -> str:
     )
 
 
-def _card(finding: Finding) -> str:
+def card(finding: Finding) -> str:
     n = finding.numbers
     if finding.subject == "only-datacentre":
         return f"{n['lens']}: only data-centre devices do it"
@@ -152,7 +140,7 @@ def _card(finding: Finding) -> str:
     )
 
 
-def _cluster(finding: Finding) -> str:
+def cluster(finding: Finding) -> str:
     n = finding.numbers
     nodes = "1 node" if n["nodes"] == 1 else f"{n['nodes']} nodes"
     link = f" by {n['link']} ({amount(n['link_bytes_per_s'], 'bytes/s')} each way)" if n["link"] else ""
@@ -164,9 +152,3 @@ def _cluster(finding: Finding) -> str:
         f"{finding.subject}: {nodes} of {n['per_node']} × {n['device']}{link}{power}, "
         f"{_share(n['exposed_share'])} exposed communication{bubble}{groups}"
     )
-
-
-CLAUSES = {
-    **plan_rejected.CLAUSES, "plan-branch": _branch, "plan-branch-shown": _shown,
-    "plan-system": _system, "plan-link": _link, "plan-card": _card, "plan-cluster": _cluster,
-}  # fmt: skip

@@ -64,19 +64,7 @@ def _listed(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
-def _against(finding: Finding) -> str:
-    text = {
-        "own-weights": "the weights would not be one's own",
-        "nothing-to-train-on": "there is nothing to train on: no labelled examples, and no corpus for it",
-        "memory": "training needs {needs} × {device} and there are {has}",
-        "deadline": "{hours:,.3g} h of training, and {limit_h:,.3g} h are allowed",
-        "budget": "${cost:,.0f} in {months} months, and ${limit:,.0f} are there",
-        "changes": "{hours:,.3g} h of training for facts that change every {limit_h:,.3g} h",
-    }[finding.subject]
-    return text.format(**finding.numbers)
-
-
-def _flip(finding: Finding) -> str:
+def flip(finding: Finding) -> str:
     value, way = number(finding, "value"), WAYS[str(number(finding, "way"))]
     if finding.subject == "devices":
         what = f"{value} × {clean(str(number(finding, 'device')), 60)}"
@@ -89,6 +77,3 @@ def _flip(finding: Finding) -> str:
             else "", "requests": f"{value:,.0f} requests a month" if finding.subject == "requests" else "",
         }[finding.subject]  # fmt: skip
     return f"{what}: {way}"
-
-
-CLAUSES = {"plan-method": _against, "plan-method-flip": _flip}

@@ -24,7 +24,7 @@ def head_words(answer: Quotes) -> str:
     return f"{other} costs {digits(float(answer.ratio.value))} times what {one} does per output token; {like}."
 
 
-def _differ(finding: Finding) -> str:
+def differ(finding: Finding) -> str:
     numbers, axis = finding.numbers, finding.subject
     if axis == "work":
         shown = [
@@ -37,10 +37,3 @@ def _differ(finding: Finding) -> str:
         return f"{_AXES.get(axis, axis)}: neither says it"
     said = ["not said" if numbers[of] is None else clean(str(numbers[of]), 60) for of in ("one", "other")]
     return f"{_AXES.get(axis, axis)}: {said[0]} against {said[1]}"
-
-
-def _lacks(finding: Finding) -> str:
-    return f"{clean(str(finding.numbers['name']), 40)} leaves out {finding.subject}"
-
-
-CLAUSES = {"quotes-differ": _differ, "quote-lacks": _lacks}

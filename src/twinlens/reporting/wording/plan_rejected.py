@@ -44,7 +44,7 @@ def _below(value: float) -> str:
     return f"{math.floor(value / step) * step:.6g}"
 
 
-def _rejected(finding: Finding) -> str:
+def rejected(finding: Finding) -> str:
     n = finding.numbers
     of = f"; {n['devices']} of them at best" if "devices" in n else ""
     made: dict[str, Callable[[], str]] = {
@@ -73,11 +73,11 @@ def _rejected(finding: Finding) -> str:
     return f"{model}{made[finding.subject]()}"
 
 
-def _impossible(finding: Finding) -> str:
+def impossible(finding: Finding) -> str:
     n = dict(finding.numbers)
     lens = number(finding, "lens")
     if "device" not in n:
-        made = _rejected(Finding("plan-rejected", "notes", finding.subject, {"known": True, "form": "other", **n}))
+        made = rejected(Finding("plan-rejected", "notes", finding.subject, {"known": True, "form": "other", **n}))
         return f"no device here does this {lens}: each {made}; ask for less of the site, or add devices to --among"
     near = f"{clean(str(n['device']), 60)} in {clean(str(n['precision']), 40)}"
     change = {
@@ -89,8 +89,5 @@ def _impossible(finding: Finding) -> str:
         "together": f"--most-devices {n.get('devices')}",
         "power": f"--power {math.ceil(float(n.get('needed_w', 0)))}W",
     }[finding.subject]
-    why = _rejected(Finding("plan-rejected", "notes", finding.subject, n))
+    why = rejected(Finding("plan-rejected", "notes", finding.subject, n))
     return f"no device does this {lens}; the nearest is {near}, which {why}; possible with {change}"
-
-
-CLAUSES = {"plan-rejected": _rejected, "plan-impossible": _impossible}

@@ -1,22 +1,19 @@
-"""Sentences on requests: failed ones, an SLO, a server that did not keep up, a cache that cannot help."""
+"""Sentences on serving: requests and their SLO, server, client, compliance tests and searches."""
 
 from __future__ import annotations
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording.number import number, numbers, percent, subject_of
+from twinlens.reporting.wording.number import LIMITS, number, numbers, subject_of
 from twinlens.units import RATIO, SECONDS, show
 
 _LOST = {"cut_off": "were cut off", "refused": "were refused", "failed": "failed"}
+
+
 _ENDED, _AT_LIMIT = " tokens, finish_reason ", "finish_reason length"
-_WAITS = {
-    "client": "most of the wait is in the client, before anything is sent: the client is overloaded, not the server",
-    "admission": "most of the wait is in the admission policy, in front of the server",
-    "server": "the server does not keep up",
-}
 
 
-def _lost(finding: Finding) -> str:
+def lost(finding: Finding) -> str:
     """ "16 of 29 requests failed: cannot connect: Connection refused", the reasons with their counts."""
     lost, requests, kinds = numbers(finding, "lost", "requests", "outcomes")
     outcome = " or ".join(_LOST[kind] for kind in _LOST if kind in kinds)
@@ -42,34 +39,23 @@ def advice_on_lost(finding: Finding) -> str:
     )
 
 
-def _server_died(finding: Finding) -> str:
-    last_s, after = numbers(finding, "last_answer_s", "after")
-    return f"The server was gone after {show(last_s, SECONDS)}, {after} requests before the end. {_lost(finding)}"
-
-
-def _slo(finding: Finding, lead: str) -> str:
-    share, quantile, limit_s = (float(value) for value in numbers(finding, "share", "quantile", "limit_s"))
+def kept(finding: Finding) -> str:
+    """ "82.1% of requests keep TTFT ≤ 500 ms (95 % interval 79.2–84.8 %)"."""
+    share, limit_s = (float(value) for value in numbers(finding, "share", "limit_s"))
     low, high = finding.numbers.get("low"), finding.numbers.get("high")
     known = "" if low is None or high is None else f" (95 % interval {_ends(low, high)})"
-    return (
-        f"{lead}: {show(share, RATIO)} of requests keep {subject_of(finding)} ≤ {show(limit_s, SECONDS)}{known}, "
-        f"but {100 * quantile:g}% must."
-    )
+    return f"{show(share, RATIO)} of requests keep {subject_of(finding)} ≤ {show(limit_s, SECONDS)}{known}"
 
 
-def _slo_undecided(finding: Finding) -> str:
-    more = finding.numbers.get("more")
-    told = _slo(finding, "It is undecided if the SLO is met").removesuffix(".").replace(", but ", ", and ")
-    return f"{told}; about {more:,} more requests decide it." if isinstance(more, int) else f"{told}."
+_WAITS = {
+    "client": "most of the wait is in the client, before anything is sent: the client is overloaded, not the server",
+    "admission": "most of the wait is in the admission policy, in front of the server",
+    "server": "the server does not keep up",
+}
 
 
-def _not_streamed(finding: Finding) -> str:
-    why = clean(number(finding, "why"), 120)
-    return f"The server does not stream: {why}. TTFT is the time of a whole answer, and there is no TPOT."
-
-
-def _slo_not_judged(finding: Finding) -> str:
-    return f"The SLO limits {subject_of(finding)}, which cannot be judged: {clean(number(finding, 'why'), 120)}."
+def waits(finding: Finding) -> str:
+    return _WAITS[number(finding, "waits")]
 
 
 def _ends(low: float, high: float) -> str:
@@ -79,62 +65,95 @@ def _ends(low: float, high: float) -> str:
     return f"{100 * low:.3g}–{100 * high:.3g} %"
 
 
-def _empty_slots(finding: Finding) -> str:
-    share, slots, slices = numbers(finding, "share", "slots", "slices")
+def client_stood_still(finding: Finding) -> str:
+    sent_s, read_s = (float(finding.numbers.get(name) or 0.0) for name in ("sent_late_s", "read_late_s"))
+    late = "a request was sent" if sent_s >= read_s else "an answer was read"
+    most = number(finding, "most_s")
+    return f"The client stopped for a while: {late} {show(max(sent_s, read_s), SECONDS)} late, more than {most:g} s."
+
+
+def first_tokens_disagree(finding: Finding) -> str:
+    server_s, client_s, most_s = numbers(finding, "server_s", "client_s", "most_s")
+    means = f"mean TTFT {show(server_s, SECONDS)} at the server, {show(client_s, SECONDS)} from send at the client"
+    if client_s > server_s:
+        return (
+            f"Server and client disagree: {means}; the difference is {show(client_s - server_s, SECONDS)}, and up to "
+            f"{show(most_s, SECONDS)} is expected. Requests wait in the network, or before the engine takes them."
+        )
     return (
-        f"The load came in {slices:g} slices that were drained: {percent(share)} of the time of its {slots:g} slots "
-        "was empty, which an endless loop would have filled."
+        f"Server and client disagree: {means}; the server's time cannot be the longer one, so the two measure "
+        "different things, or another client uses this server too."
     )
 
 
-def _overload(finding: Finding) -> str:
-    first, last, due, ended, waits = numbers(finding, "in_flight_first", "in_flight_last", "due", "ended", "waits")
-    return (
-        f"requests in flight grow from {first:.3g} to {last:.3g}: in the window {due} were due and {ended} ended; "
-        f"{_WAITS[waits]}"
-    )
+def server_restarted(finding: Finding) -> str:
+    moments = ", ".join(f"{moment:.1f} s" for moment in number(finding, "seen_s"))
+    return f"The server restarted during the run (its counters fell; seen at {moments})."
 
 
-def _failing(finding: Finding) -> str:
-    failed, requests = numbers(finding, "failed", "requests")
-    return f"{failed} of {requests} requests failed or were cut short"
-
-
-def _few_answers(finding: Finding) -> str:
-    answered, requests, fewest = numbers(finding, "answered", "requests", "fewest")
-    return f"{answered} of {requests} requests ended well; at least {fewest} are needed"
-
-
-def _trace_rows_left_out(finding: Finding) -> str:
-    count = number(finding, "rows")
-    many = "s of the trace were" if count != 1 else " of the trace was"
-    return f"{count:,} row{many} not played: without a prompt or an answer there is no request to send."
-
-
-def _prefix_below_block(finding: Finding) -> str:
-    tokens, block = numbers(finding, "prefix_tokens", "block_tokens")
-    return (
-        f"The shared prefix of {tokens} tokens is shorter than a block of the server's cache ({block} tokens). The "
-        "cache reuses whole blocks only, so it never reuses this prefix, unless a chat template fills the block up."
-    )
-
-
-CLAUSES = {
-    "overload": _overload,
-    "failing": _failing,
-    "few-answers": _few_answers,
-    "shorter-than-stays": lambda finding: "the run is shorter than three times the latency of a request",
-    "whole-run": lambda finding: "the load changes by design, so every request of the run counts",
+_FAULTS = {
+    "fewer_than_chunks": "claim fewer tokens than they have chunks",
+    "over_limit": "claim more tokens than were asked for",
+    "limit_not_reached": "say they ended for length before it was reached",
+    "not_finished": "give no reason to end",
+    "went_on": "go on after the reason to end",
+    "more_than_bytes": "claim more tokens than their text has bytes",
 }
-SENTENCES = {
-    "requests-failed": _lost,
-    "mostly-failed": _lost,
-    "server-died": _server_died,
-    "slo-missed": lambda finding: _slo(finding, "The SLO is missed"),
-    "not-streamed": _not_streamed,
-    "slo-not-judged": _slo_not_judged,
-    "slo-unclear": _slo_undecided,
-    "empty-slots": _empty_slots,
-    "trace-rows-left-out": _trace_rows_left_out,
-    "prefix-below-block": _prefix_below_block,
+
+
+_REFERENCES = {"asked": "what was asked for", "alone": "the same answers alone"}
+
+
+def token_faults(finding: Finding) -> str:
+    answers, faults = numbers(finding, "answers", "faults")
+    return f"of {answers} answers {', '.join(f'{faults[name]} {_FAULTS[name]}' for name in _FAULTS if name in faults)}"
+
+
+def reference(finding: Finding) -> str:
+    return _REFERENCES[number(finding, "reference")]
+
+
+def between(finding: Finding) -> str:
+    """ "between 8 and 11.3 requests/s"."""
+    low, high, unit = finding.numbers.get("low"), finding.numbers.get("high"), number(finding, "unit")
+    if low is not None and high is not None:
+        return f"between {low:.4g} and {high:.4g} {unit}"
+    if low is not None:
+        return f"at least {low:.4g} {unit}"
+    return "not known yet" if high is None else f"below {high:.4g} {unit}"
+
+
+def _share_words(share: float) -> str:
+    return f"{100 * share:.4g}%"
+
+
+def _limit_words(limit: dict[str, float | str | None]) -> str:
+    share, low, high = (limit[name] for name in ("share", "low", "high"))
+    if not isinstance(share, int | float):
+        return f"{LIMITS[str(limit['limit'])]}: not measured"
+    known = isinstance(low, int | float) and isinstance(high, int | float)
+    bounds = f" ({_share_words(low)} to {_share_words(high)})" if known else ""  # type: ignore[arg-type]
+    return f"{LIMITS[str(limit['limit'])]} ≤ {limit['limit_s']:g} s: {_share_words(share)}{bounds}"
+
+
+def slo_shares(finding: Finding) -> str:
+    """The share of requests within each limit, with its interval: what the verdict rests on."""
+    limits, quantile, runs = numbers(finding, "limits", "quantile", "runs")
+    several = f" in {runs} runs" if runs > 1 else ""
+    return f"{'; '.join(map(_limit_words, limits))}; wanted {_share_words(quantile)}{several}"
+
+
+_RESULTS = {
+    "embed": ("one vector", "vectors"),
+    "rerank": ("one finite score", "finite scores"),
+    "classify": ("a row of class scores", "rows of class scores"),
 }
+
+
+def one_answer(finding: Finding) -> str:
+    task, items = numbers(finding, "task", "items")
+    one, many = _RESULTS[str(task)]
+    width = f" of {finding.numbers['width']:,} finite numbers" if "width" in finding.numbers else ""
+    results = f"{one}{width}" if items == 1 else f"{items:,} {many}{' each' if width else ''}{width}"
+    sent = f" Images are sent as {finding.numbers['sent']}." if "sent" in finding.numbers else ""
+    return f"Each answer comes in one piece, so it has no TTFT and no TPOT; it counts only if it holds {results}.{sent}"

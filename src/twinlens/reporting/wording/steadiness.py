@@ -1,172 +1,69 @@
-"""Sentences on steadiness: reasons of labels as clauses, and findings inside the steady window."""
+"""Sentences on steadiness: the reasons of labels, of ratios by turns, and causes on the machine."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twinlens.record.finding import Finding
-from twinlens.reporting.wording.number import how_often, number, numbers, percent
-from twinlens.units import digits
+from twinlens.reporting.wording.number import number, numbers, percent
+from twinlens.units import BYTES, digits, show
 
 
-def _rows(finding: Finding) -> str:
-    """The unit of the test, in the plural: rows, requests, or points of several requests."""
-    return f"{finding.numbers.get('of', 'row')}s"
-
-
-def _row_time(finding: Finding) -> str:
+def row_time(finding: Finding) -> str:
     return "latency per token" if "of" in finding.numbers else "row time"
 
 
-def _ends(finding: Finding, clause: str) -> str:
-    """The clause with what a served run adds: requests per point, and failures before the window."""
+def served(finding: Finding) -> str:
+    """What a served run adds: requests per point, and failures before the window."""
     size, failed = finding.numbers.get("requests_per_point", 1), finding.numbers.get("failed_before", 0)
-    clause = f"{clause} (a point is {size} requests)" if size > 1 else clause
-    return f"{clause}; of the {number(finding, 'before')} requests before it {failed} failed" if failed else clause
+    point = f" (a point is {size} requests)" if size > 1 else ""
+    return f"{point}; of the {number(finding, 'before')} requests before it {failed} failed" if failed else point
 
 
-def _shortage(finding: Finding, where: str) -> str:
-    """ "only 12 rows after the start; at least 20 are needed" """
-    have, need = numbers(finding, "have", "need")
-    if number(finding, "unit") == "s":
-        return f"only {have:.3g} s {where}; at least {need:g} s are needed"
-    return f"only {have} {_rows(finding)} {where}; at least {need} are needed"
-
-
-def _too_short(finding: Finding) -> str:
-    return _shortage(finding, f"after the start, of {number(finding, 'rows')} {_rows(finding)}")
-
-
-def _level_too_short(finding: Finding) -> str:
-    row = finding.numbers.get("of", "row")
-    return _shortage(finding, f"in the level that begins at {row} {number(finding, 'row')}")
-
-
-def _cyclic(finding: Finding) -> str:
-    swing, rows = numbers(finding, "swing", "rows")
-    return f"{_row_time(finding)} swings by {100 * swing:.3g} % about every {rows} {_rows(finding)}"
-
-
-def _no_level(finding: Finding) -> str:
-    return f"no level holds for {100 * number(finding, 'share'):.0f} % of the {_rows(finding)}"
-
-
-def _wanders(finding: Finding) -> str:
-    independent, error = numbers(finding, "independent", "error")
-    return (
-        f"{_row_time(finding)} changes slowly: the window holds only {_two(independent)} independent values, so the "
-        f"standard error of its mean is {_two(100 * error)} %"
-    )
-
-
-def _two(value: float) -> str:
-    """Two digits, and no exponent for hundreds."""
-    return f"{value:.2g}" if value < 99.5 else f"{value:,.0f}"
-
-
-def _unproven(finding: Finding) -> str:
-    seen = f"no change showed in {number(finding, 'rows')} {_rows(finding)}"
-    visible = finding.numbers.get("least_visible_change")
-    if visible is None:
-        return f"{seen}, but they are too few for a slope, since they depend on each other"
-    return f"{seen}, but a change of less than {_two(100 * visible)} % could be missed"
-
-
-def _level(finding: Finding) -> str:
-    rows, begin, visible = numbers(finding, "rows", "begin", "least_visible_change")
-    sure = f"a change of {_two(100 * visible)} % would have shown"
-    if begin == 0:
-        return f"one level over all {rows} {_rows(finding)}: {sure}"
-    return f"one level from {finding.numbers.get('of', 'row')} {begin} on, {rows} {_rows(finding)} long: {sure}"
-
-
-def _slowdown(finding: Finding) -> str:
-    begin, longer, first, last = numbers(finding, "begin", "longer", "first", "last")
-    return f"{_rows(finding)} from {begin} on take {100 * longer:.3g} % longer than {first} to {last} did"
-
-
-def _drift(finding: Finding) -> str:
+def drift(finding: Finding) -> str:
     change = finding.evidence.get("change")
     if change is None or change.value is None or change.low is None or change.high is None:
-        return f"{_row_time(finding)} follows a line rather than a level"
+        return "follows a line rather than a level"
     word = "grows" if change.value > 0 else "falls"
     bounds = f"({100 * change.low:+.3g} to {100 * change.high:+.3g} %)"
-    return f"{_row_time(finding)} {word} by {100 * abs(change.value):.3g} % {bounds} and has not levelled"
+    return f"{word} by {100 * abs(change.value):.3g} % {bounds} and has not levelled"
 
 
-def _left_its_level(finding: Finding) -> str:
-    count, effect, factor, first, last = numbers(finding, "count", "effect", "factor", "first", "last")
-    rows = f"{_rows(finding)} {first} to {last} take {factor:.3g} times as long"
-    return f"the run left its level {how_often(count)}: {rows}, which changes the figure by {100 * effect:+.2g} %"
+def ratio_change(finding: Finding) -> str:
+    change = number(finding, "change")
+    return f"{'grows' if change > 0 else 'falls'} by {percent(abs(change))}"
 
 
-def _stood_still(finding: Finding) -> str:
-    count, share, longest_s, begin_s = numbers(finding, "count", "share", "longest_s", "begin_s")
+def suffers_unequally(finding: Finding) -> str:
+    calm, of, change = numbers(finding, "calm", "of", "change")
+    way = "above" if change > 0 else "below"
     return (
-        f"the server stood still {how_often(count)}, for {percent(share)} of the window: no chunk came for "
-        f"{digits(longest_s)} s from {digits(begin_s)} s on, with requests in flight"
+        f"one side suffers more from other programs: beside them the ratio is {percent(abs(change))} {way} that of the "
+        f"{calm} calm rounds of {of}, too few to go by"
     )
 
 
-def _disturbed(finding: Finding) -> str:
-    count, share, effect, factor, begin_s, end_s = numbers(
-        finding, "count", "share", "effect", "factor", "begin_s", "end_s"
-    )
-    return (
-        f"The run left its level {how_often(count)}, for {percent(share)} of the window: from {digits(begin_s)} to "
-        f"{digits(end_s)} s its work took {digits(factor)} times as long. The figures include this time, which changes "
-        f"them by {percent(effect)}."
-    )
-
-
-def _change_unseen(finding: Finding) -> str:
-    visible = percent(number(finding, "least_visible_change"))
-    return f"The run is steady, but a change of less than {visible} could be missed."
-
-
-def _extended(finding: Finding) -> str:
-    count, asked, lasted = numbers(finding, "times", "asked_s", "lasted_s")
-    return (
-        f"The run had not settled after {digits(asked)} s and was doubled {how_often(count)}, to {digits(lasted)} s: "
-        "its length depended on the data."
-    )
-
-
-def _rows_scatter(finding: Finding) -> str:
-    cv, limit = (percent(value) for value in numbers(finding, "cv", "limit"))
-    return f"Row times scatter by {cv} of their mean; a quiet machine stays below {limit}."
-
-
-def _retaken(finding: Finding) -> str:
-    attempt = number(finding, "attempt")
-    before = "attempt" if attempt == 2 else "attempts"
-    return f"Attempt {attempt}: other programs disturbed the {before} before; all attempts are kept."
-
-
-def _given_twice(finding: Finding) -> str:
-    count = number(finding, "runs")
-    counted = "1 run was" if count == 1 else f"{count} runs were"
-    return f"{counted} given more than once (a copy, or a folder and its child), and each counts once."
-
-
-CLAUSES = {
-    "no-rows": lambda finding: "there are no rows",
-    "too-short": lambda finding: _ends(finding, _too_short(finding)),
-    "level-too-short": lambda finding: _ends(finding, _level_too_short(finding)),
-    "cyclic": lambda finding: _ends(finding, _cyclic(finding)),
-    "no-level": lambda finding: _ends(finding, _no_level(finding)),
-    "wanders": lambda finding: _ends(finding, _wanders(finding)),
-    "unproven": lambda finding: _ends(finding, _unproven(finding)),
-    "flat": lambda finding: _ends(finding, _level(finding)),
-    "warm-up": lambda finding: _ends(finding, _level(finding)),
-    "slowdown": lambda finding: _ends(finding, _slowdown(finding)),
-    "drift": lambda finding: _ends(finding, _drift(finding)),
-    "stood-still": _stood_still,
-    "left-its-level": lambda finding: _ends(finding, _left_its_level(finding)),
+_DOING: dict[str, tuple[str, Callable[[float], str]]] = {
+    "other-programs": ("other programs used {} of the processors", percent),
+    "steal": ("the hypervisor gave {} of the processors to others", percent),
+    "quota": ("the container's processor quota held it back for {} of the time", percent),
+    "clock": ("the processor ran at {}", lambda mhz: f"{mhz:.0f} MHz"),
+    "gpu-clock": ("the accelerator ran at {}", lambda mhz: f"{mhz:.0f} MHz"),
+    "throttling": ("the accelerator was throttled for {} of the time", percent),
+    "temperature": ("the accelerator was at {}", lambda celsius: f"{celsius:.0f} °C"),
+    "swapping": ("the machine swapped {} a sample", lambda size: show(size, BYTES, 2)),
+    "page-faults": ("{} pages a sample had to come from storage", lambda faults: digits(faults, 2)),
+    "storage": ("{} a sample were read from storage", lambda size: show(size, BYTES, 2)),
+    "garbage-collection": ("garbage collection took {} of the time", percent),
+    "compile": ("kernels were compiled for {} of the time", percent),
 }
-SENTENCES = {
-    "disturbed": _disturbed,
-    "change-unseen": _change_unseen,
-    "extended": _extended,
-    "rows-scatter": _rows_scatter,
-    "retaken": _retaken,
-    "given-twice": _given_twice,
-}
+"""The effect of each source, and how its amount is written."""
+
+
+def cause(finding: Finding) -> str:
+    doing, amount = _DOING[finding.subject]
+    slow = amount(number(finding, "slow"))
+    if finding.numbers["how"] == "throughout":
+        return f"A possible cause: {doing.format(slow)} throughout."
+    calm, share = amount(number(finding, "calm")), number(finding, "share")
+    return f"Cause: {doing.format(slow)} while rows were slow ({calm} otherwise); {percent(share)} of the lost time."
