@@ -84,9 +84,8 @@ def test_torch_stands_only_in_files_that_are_about_it(imported: dict[Path, set[s
     assert found
     makes_weights_of_others = [
         "llama_cpp/gguf.py",
-        "onnxruntime/vision.py",
+        "onnxruntime/export.py",
         "openvino/convert.py",
-        "openvino/convert_images.py",
         "quantise/compress.py",
         "tensorrt/classifier.py",
     ]
@@ -132,8 +131,8 @@ LINES_AS_THEY_ARRIVE = {
 }  # fmt: skip
 """Files that understand what a server, a trace or a log says, each within bounds of its own."""
 OF_OUR_OWN_PROCESSES = {
-    "executors/onnxruntime/trace.py", "executors/onnxruntime/vision.py", "executors/openvino/convert.py",
-    "executors/openvino/convert_images.py", "executors/quantise/compress.py", "executors/tensorrt/inspect.py",
+    "executors/onnxruntime/trace.py", "executors/onnxruntime/export.py", "executors/openvino/convert.py",
+    "executors/quantise/compress.py", "executors/tensorrt/inspect.py",
     "executors/torch/model/folder.py", "executors/torch/parallel/worker.py", "executors/torch/parallel/ranks.py",
     "executors/torch/for_servers.py", "executors/torch/for_engines.py", "executors/launch/interpreter.py",
     "executors/launch/balancer.py", "measurement/machine/software.py", "measurement/study.py",

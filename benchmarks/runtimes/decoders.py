@@ -22,7 +22,7 @@ from benchmarks.runtimes import own_tools
 from benchmarks.runtimes.pairs import FEWEST, Figure, Pairs, group
 from benchmarks.runtimes.specs import ANSWER, PROMPT, loaded, one, runtime_of, spec_of
 from twinlens.executors.in_process.inputs import Prompts
-from twinlens.executors.in_process.lockstep import LockstepPlayer
+from twinlens.executors.in_process.player import LockstepPlayer
 from twinlens.record.request import Request
 from twinlens.spec.study import RunSpec
 from twinlens.units import SECONDS

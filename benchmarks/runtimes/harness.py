@@ -20,7 +20,7 @@ from benchmarks.interleave import median_of
 from benchmarks.runtimes.specs import Play, loaded, one, runtime_of, spec_of
 from benchmarks.runtimes.spent import Spent
 from twinlens.executors.in_process.inputs import Prompts
-from twinlens.executors.in_process.lockstep import LockstepPlayer
+from twinlens.executors.in_process.player import LockstepPlayer
 from twinlens.record.store import open_rows
 from twinlens.spec.study import RunSpec
 from twinlens.units import SECONDS, show

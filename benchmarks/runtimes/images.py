@@ -16,7 +16,7 @@ from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.runtimes import own_tools
 from benchmarks.runtimes.pairs import paired
 from benchmarks.runtimes.specs import loaded, spec_of
-from twinlens.executors.in_process.calibration import image_sides
+from twinlens.executors.in_process.inputs import image_sides
 
 MODEL = "resnet-50"
 _CALLS = 10

@@ -42,7 +42,7 @@ def runtime_of(engine: str) -> Any:
 
         return OPENVINO
     if engine == "onnxruntime-served":
-        from twinlens.executors.onnxruntime.served import SERVED as ORT_SERVED
+        from twinlens.executors.onnxruntime.decoder import SERVED as ORT_SERVED
 
         return ORT_SERVED
     if engine == "openvino-served":

@@ -11,9 +11,8 @@ import pytest
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.in_process.ceiling import rate
-from twinlens.executors.in_process.fidelity import compared_with
-from twinlens.executors.in_process.precision_check import over_phases, precision_checks
-from twinlens.executors.in_process.text import PromptPool, check_data
+from twinlens.executors.in_process.inputs import PromptPool, check_data
+from twinlens.executors.in_process.precision_check import compared_with, over_phases, precision_checks
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.workload.workload import Images, Markov
 
@@ -88,7 +87,7 @@ def test_a_rate_is_the_median_of_its_repeats() -> None:
 
 
 def test_none_of_it_imports_torch() -> None:
-    names = ("ceiling", "fidelity", "precision_check", "text")
+    names = ("ceiling", "precision_check", "inputs", "player")
     imports = "; ".join(f"import twinlens.executors.in_process.{name}" for name in names)
     code = f"import sys; {imports}; print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

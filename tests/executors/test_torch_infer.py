@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch import nn  # noqa: E402
 
 from twinlens.errors import BadInput  # noqa: E402
-from twinlens.executors.in_process.lockstep import refuse_uneven  # noqa: E402
+from twinlens.executors.in_process.player import refuse_uneven  # noqa: E402
 from twinlens.executors.launch.model_folder import servable  # noqa: E402
 from twinlens.executors.torch.generation import Generation  # noqa: E402
 from twinlens.executors.torch.infer import TorchServer  # noqa: E402

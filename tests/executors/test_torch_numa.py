@@ -15,7 +15,7 @@ from torch.distributed import run as torchrun  # noqa: E402
 
 from material import spec_of, training  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
-from twinlens.executors.installed import refuse_not_installed  # noqa: E402
+from twinlens.executors.refuse import refuse_not_installed  # noqa: E402
 from twinlens.executors.torch.parallel import entry, program, trainer  # noqa: E402
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from material import spec_of, training
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.in_process.slow_link import slow_links
+from twinlens.executors.in_process.ceiling import slow_links
 from twinlens.executors.torch.parallel.collectives import KINDS
 from twinlens.executors.torch.parallel.findings import against_one_process, communication, exchange, exchanged
 from twinlens.executors.torch.parallel.options import ParallelOptions

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from twinlens.cli.probe_collectives import collectives, remarks
-from twinlens.executors.in_process.collective import Collectives, Timing
+from twinlens.executors.in_process.ceiling import Collectives, Timing
 from twinlens.executors.torch.parallel.collectives import REFUSED, SIZES
 from twinlens.measurement.machine.collectives import CollectiveProbe, summed_up
 from twinlens.planning.prediction.device_rates import rates_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twinlens.executors.own_loop.batch_size import size_of
 from twinlens.executors.own_loop.step_log import StepLog
+from twinlens.executors.own_loop.step_size import size_of
 from twinlens.record.step import Marks
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twinlens.executors.in_process.slow_link import slow_links
+from twinlens.executors.in_process.ceiling import slow_links
 from twinlens.executors.torch.parallel.collectives import sizes_for
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.estimator.latency_bandwidth import fitted

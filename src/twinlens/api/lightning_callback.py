@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.own_loop.batch_size import size_of
+from twinlens.executors.own_loop.step_size import size_of
 from twinlens.measurement.own_loop.loop import OwnLoop
 from twinlens.measurement.own_loop.spec import Watching
 

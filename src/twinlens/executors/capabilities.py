@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from twinlens.errors import BadInput, nearest
 from twinlens.executors.server_words import ServerWords
 from twinlens.spec.frozen import tags
 from twinlens.spec.model.any_model import AnyModel
@@ -16,8 +17,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Arrival
 
 if TYPE_CHECKING:  # it brings numpy and pyarrow
-    from twinlens.executors.in_process.ceiling import DeviceProbe
-    from twinlens.executors.in_process.collective import Collectives
+    from twinlens.executors.in_process.ceiling import Collectives, DeviceProbe
     from twinlens.executors.protocol import Exchanger, Launcher, Say, Server, Trainer
     from twinlens.record.beside import Profile
 
@@ -41,6 +41,37 @@ class Option:
     tunes: bool = False
     description: str = ""
     type: str = ""
+
+
+def refuse_unknown_options(kind: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
+    """Raises BadInput (TL207) for an option this executor does not have: a misspelt one is never ignored."""
+    names = tuple(known)
+    for word in sorted(set(options) - set(names)):
+        hint = nearest(word, names) if names else "it has none"
+        raise BadInput(f"the {kind} executor has no option {word!r}; {hint}", code="TL207")
+
+
+def refuse_outside(
+    kind: str, options: Mapping[str, Any], known: Mapping[str, Option], name: str, least: float, most: float
+) -> None:
+    """Raises BadInput (TL207) for a number outside its range; one whose default is whole must be whole."""
+    default = known[name].default
+    value, whole = options.get(name, default), isinstance(default, int)
+    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not is_number or not least <= value <= most:
+        sort = "a whole number" if whole else "a number"
+        raise BadInput(
+            f"executor.options.{name} of {kind} is {sort} from {least:g} to {most:g}, not {value!r}", code="TL207"
+        )
+
+
+def refuse_wrong_options(kind: str, options: Mapping[str, Any], known: Mapping[str, Option]) -> None:
+    """Raises BadInput (TL207) for an option this executor does not have, and for none of the values that one takes."""
+    refuse_unknown_options(kind, options, known)
+    for name, value in options.items():
+        if (choices := known[name].choices) and value not in choices:
+            words = " or ".join(f'"{choice}"' for choice in choices)
+            raise BadInput(f"executor.options.{name} of {kind} is {words}, not {value!r}", code="TL207")
 
 
 CONTROLLED, AS_SHIPPED = "controlled", "as-shipped"

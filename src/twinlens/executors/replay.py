@@ -10,8 +10,14 @@ from dataclasses import replace
 from typing import get_args
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
-from twinlens.executors.options import refuse_unknown_options
+from twinlens.executors.capabilities import (
+    ALL_ARRIVALS,
+    ALL_FAMILIES,
+    Capabilities,
+    Executor,
+    Option,
+    refuse_unknown_options,
+)
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord

@@ -18,10 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from twinlens.executors.cache_folder import cache_folder
 from twinlens.record.run import Run
 from twinlens.stats.run_summary import SUMMARY_SCHEMA
 from twinlens.system.document import read_bytes, refuse_irregular
+from twinlens.system.home_folder import cache_folder
 from twinlens.version import __version__
 
 _KEY_BYTES = 32

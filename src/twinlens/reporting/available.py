@@ -73,7 +73,7 @@ _KIND_OF = {"here": "in this process", "elsewhere": "a server that is up", "reco
 
 def _runs_here(can: Capabilities) -> tuple[str, str]:
     """Whether this machine can run it, and why not, or in which Python. A recorded run is read, wherever it ran."""
-    from twinlens.executors.installed import is_installed, python_beside
+    from twinlens.executors.refuse import is_installed, python_beside
 
     if can.runs == "recorded":
         return "yes", ""

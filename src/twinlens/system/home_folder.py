@@ -1,8 +1,10 @@
-"""Records that can be handed on: the home folder of whoever measured is written `~` in what a run says of its stack."""
+"""Folders of this user: the home, written `~` in records that are handed on, and the cache of what can be remade."""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,3 +33,12 @@ def _replaced(value: Any, old: re.Pattern[str], new: str) -> Any:
     if isinstance(value, list | tuple):
         return [_replaced(item, old, new) for item in value]
     return value
+
+
+def cache_folder() -> Path:
+    """$TWINLENS_CACHE, or this system's place for what can be made again."""
+    if chosen := os.environ.get("TWINLENS_CACHE"):
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "twinlens"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").expanduser() / "twinlens"

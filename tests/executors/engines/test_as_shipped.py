@@ -11,7 +11,7 @@ import pytest
 
 from material import inference, quiet, spec_of
 from twinlens.executors.in_process.engine import Evidence
-from twinlens.executors.in_process.engine_facts import facts_of
+from twinlens.executors.in_process.engine_server import facts_of
 from twinlens.executors.in_process.export import Export
 from twinlens.executors.in_process.torch_work import TorchWork
 from twinlens.executors.registry import server

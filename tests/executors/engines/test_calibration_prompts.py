@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from material import inference, spec_of, study_of
-from twinlens.executors.in_process.calibration import calibration_prompts, prompts_said
-from twinlens.executors.in_process.inputs import Prompts
+from twinlens.executors.in_process.inputs import Prompts, calibration_prompts, prompts_said
 from twinlens.spec.precision import PRECISIONS
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from material import inference, measured, spec_of
-from twinlens.executors.in_process.lockstep import LockstepPlayer
-from twinlens.executors.in_process.startup import estimates_of, first_answers, loaded
+from twinlens.executors.in_process.player import LockstepPlayer, estimates_of, first_answers, loaded
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.codec import decode, encode
 from twinlens.record.executor.facts import Facts

@@ -13,10 +13,9 @@ import pytest
 from material import inference, quiet, spec_of
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.engine_facts import facts_of
-from twinlens.executors.in_process.engine_server import EngineServer
+from twinlens.executors.in_process.engine_server import EngineServer, facts_of
 from twinlens.executors.in_process.export import Export, exported
-from twinlens.executors.in_process.lockstep import rows_of
+from twinlens.executors.in_process.player import rows_of
 from twinlens.executors.in_process.torch_work import TorchWork
 from twinlens.executors.onnxruntime.trace import Node, phases_of, shares, strays
 from twinlens.executors.refuse import refuse_unsupported

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twinlens.executors.llama_cpp.tensor import cache_said, flash_said, format_of, renamed, turned
+from twinlens.executors.llama_cpp.gguf import cache_said, flash_said, format_of, renamed, turned
 
 LOG = """\
 llama_kv_cache:        CPU KV buffer size =     1.00 MiB

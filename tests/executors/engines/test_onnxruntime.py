@@ -64,7 +64,7 @@ def test_a_classifier_is_calibrated_on_stated_images_and_multiplies_integers(mod
 
 
 def test_widened_weights_are_told_from_integer_products() -> None:
-    from twinlens.executors.onnxruntime.witness import _alone, quantised
+    from twinlens.executors.onnxruntime.graph import _alone, quantised
 
     rng = np.random.default_rng(0)
     weights, rows = (rng.standard_normal((size, 64), dtype=np.float32) for size in (32, 4))

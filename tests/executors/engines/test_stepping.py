@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlens.executors.in_process.stepping import Gained, Running, Stepper
+from twinlens.executors.in_process.player import Gained, Running, Stepper
 from twinlens.record.request import Request
 from twinlens.schedule.request import ScheduledRequest
 

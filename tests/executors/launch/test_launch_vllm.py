@@ -9,7 +9,7 @@ import pytest
 from test_launch_process import lives
 
 from material import fixed, inference, run_json, study_of
-from twinlens.executors.in_process.calibration import prompts_said
+from twinlens.executors.in_process.inputs import prompts_said
 from twinlens.executors.launch.model_folder import stored_in
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of

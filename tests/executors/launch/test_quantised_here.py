@@ -13,7 +13,7 @@ from test_any_folder import folder, line, vllm
 
 from material import fixed, inference, spec_of
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.in_process.calibration import calibration_prompts, prompts_said
+from twinlens.executors.in_process.inputs import calibration_prompts, prompts_said
 from twinlens.executors.launch.model_folder import ModelFolder, stored_in
 from twinlens.executors.launch.observe import _stored, checks
 from twinlens.executors.launch.options import settings_of

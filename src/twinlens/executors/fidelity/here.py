@@ -14,11 +14,11 @@ from typing import Any
 
 import psutil
 
-from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.fidelity.answer import Answer, from_pieces
 from twinlens.executors.fidelity.scored import Scored, Unusable
 from twinlens.executors.launch.log import telling_line
 from twinlens.system.document import read_json
+from twinlens.system.home_folder import cache_folder
 from twinlens.units import BYTES, show
 
 _RUN = "from twinlens.executors.torch.for_servers import main; main()"

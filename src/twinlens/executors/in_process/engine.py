@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from twinlens.executors.in_process.stepping import Stepper
+from twinlens.executors.in_process.player import Stepper
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import Fact

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.cache_folder import cache_folder
 from twinlens.system.document import read_json
+from twinlens.system.home_folder import cache_folder
 
 _NOTE = "twinlens-export.json"
 

@@ -1,4 +1,4 @@
-"""The formats held and computed in, against those declared, per tensor class and over all phases."""
+"""A precision as it came out: formats against those declared, and outputs against the fp32 reference."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
+from twinlens.errors import ExecutorFailed
+from twinlens.record.executor.facts import FidelityRow
 from twinlens.record.executor.record import PrecisionCheck, Support
 from twinlens.spec.precision import BITS
 
@@ -100,3 +104,40 @@ def _support(name: str, fmt: str, computed: str | None, support: Mapping[str, st
         fmt = "int8"
     known = support.get(fmt, "unknown")
     return "native" if known == "native" else "emulated" if known == "emulated" else "unknown"
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Log probabilities in fp32 of logits (..., classes), worked out in fp64."""
+    wide = logits.astype(np.float64)
+    wide -= wide.max(-1, keepdims=True)
+    result: np.ndarray = (wide - np.log(np.exp(wide).sum(-1, keepdims=True))).astype(np.float32)
+    return result
+
+
+def compared_with(reference: np.ndarray, seen: np.ndarray, tokens: np.ndarray | None) -> FidelityRow:
+    """One row of sums over the positions of one prompt, or of one image.
+
+    `reference`, `seen`: log probabilities in fp32, shape (positions, vocabulary) or (1, classes). `tokens`: the prompt,
+    shape (positions,), whose following tokens the likelihood is of; None for images, which have none. What the
+    reference rules out (-inf) adds nothing to KL.
+
+    Raises ExecutorFailed (TL302) where the sums are not finite: `seen` is no distribution, or rules out what is there.
+    """
+    agreed = int((seen.argmax(-1) == reference.argmax(-1)).sum())
+    with np.errstate(invalid="ignore"):
+        terms = np.where(np.isneginf(reference) & ~np.isnan(seen), 0.0, np.exp(reference) * (reference - seen))
+    kl = float(terms.sum(dtype=np.float64))
+    nll = reference_nll = 0.0
+    if tokens is not None:
+        places = np.arange(len(tokens) - 1), tokens[1:]
+        nll = -float(seen[places].sum(dtype=np.float64))
+        reference_nll = -float(reference[places].sum(dtype=np.float64))
+    if not all(map(math.isfinite, (kl, nll, reference_nll))):
+        wrong = int((~np.isfinite(terms).all(-1)).sum())
+        raise ExecutorFailed(
+            f"outputs are no probabilities at {wrong or 'some'} of {len(seen)} positions that were compared with fp32 "
+            "(NaN or infinite), so its speed is that of no model; take another precision or executor",
+            code="TL302",
+        )
+    # A KL of nearly equal distributions can come out a rounding error below 0.
+    return FidelityRow(len(seen), agreed, max(0.0, kl), nll, reference_nll)

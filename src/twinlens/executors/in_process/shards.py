@@ -13,7 +13,7 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.export import exported
-from twinlens.executors.in_process.text import TokenSource
+from twinlens.executors.in_process.inputs import TokenSource
 from twinlens.spec.model.any_model import Model, is_text, vocabulary
 from twinlens.spec.model.shape import ResnetShape, VitShape
 from twinlens.spec.workload.folder import Folder

@@ -38,6 +38,20 @@ class TorchWork:
     version: str
 
 
+def run_apart(
+    arguments: Sequence[str], failed: str, order: Mapping[str, Any] | None = None, makes: Path | None = None
+) -> None:
+    """Run another Python with these arguments and `order`, as JSON, on its input.
+
+    Raises ExecutorFailed (TL302), `failed` and the process's own line, where it fails or `makes` is not there then.
+    """
+    given = None if order is None else json.dumps(order)
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    if done.returncode or (makes is not None and not makes.exists()):
+        raise ExecutorFailed(f"{failed}: {telling_line(done.stderr)}", code="TL302")
+
+
 def write_weights(spec: RunSpec, folder: Path) -> None:
     """The model as a Hugging Face folder in fp32, the same weights that the torch executor would run."""
     _ask(spec, {"weights": str(folder)})
@@ -76,10 +90,8 @@ def _ask(spec: RunSpec, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Raises BadInput or ExecutorFailed (TL302) with what the process said."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "answer.json"
-        order = json.dumps({"spec": spec.to_dict(), "answer": str(answer), **asked})
-        done = subprocess.run([sys.executable, "-c", _RUN], input=order, capture_output=True, text=True, check=False)
-        if done.returncode or not answer.exists():
-            raise ExecutorFailed(f"torch could not prepare the model: {telling_line(done.stderr)}", code="TL302")
+        order = {"spec": spec.to_dict(), "answer": str(answer), **asked}
+        run_apart(["-c", _RUN], "torch could not prepare the model", order, makes=answer)
         said: dict[str, Any] = read_json(answer)
     if "refused" in said:
         raise BadInput(said["refused"], code=said["code"])

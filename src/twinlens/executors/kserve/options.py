@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Option
+from twinlens.executors.capabilities import Option, refuse_unknown_options
 from twinlens.executors.openai.options import OPTIONS as OF_OPENAI
 from twinlens.executors.openai.options import POOL_OPTIONS, without_pool
-from twinlens.executors.options import refuse_unknown_options
 from twinlens.network.target import KServeTarget, Target, api_key, client_pool_of, header_name, server_url
 
 KIND = "kserve-http"

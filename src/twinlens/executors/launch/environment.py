@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Mapping
 
-from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.launch.options import Settings
+from twinlens.system.home_folder import cache_folder
 
 
 def environment_of(settings: Settings, chosen: Mapping[str, str]) -> dict[str, str]:

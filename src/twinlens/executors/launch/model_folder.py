@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.launch.log import telling_line
 from twinlens.executors.protocol import Say
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.quantised import stored_precision
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.document import read_json
+from twinlens.system.home_folder import cache_folder
 
 _SEED = 0
 _MOST_RECIPE = 100_000

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Option
+from twinlens.executors.capabilities import Option, refuse_wrong_options
 from twinlens.executors.launch.switch import Switch, Value, asked_of
 from twinlens.executors.openai.options import OPTIONS, POOL_OPTIONS
-from twinlens.executors.options import refuse_wrong_options
 from twinlens.network.target import address_of
 
 _OWN: Mapping[str, Option] = {

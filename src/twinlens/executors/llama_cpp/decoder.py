@@ -14,9 +14,18 @@ import numpy as np
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.in_process.engine import Evidence, Runtime
+from twinlens.executors.in_process.precision_check import log_softmax
 from twinlens.executors.in_process.torch_work import Linear
-from twinlens.executors.llama_cpp.gguf import FILE_TYPES, linears, refuse_unknown_type, tensors, write
-from twinlens.executors.llama_cpp.tensor import cache_said, flash_said, format_of
+from twinlens.executors.llama_cpp.gguf import (
+    FILE_TYPES,
+    cache_said,
+    flash_said,
+    format_of,
+    linears,
+    refuse_unknown_type,
+    tensors,
+    write,
+)
 from twinlens.record.executor.record import Fact, declared, observed
 from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.study import RunSpec
@@ -84,10 +93,7 @@ class LlamaDecoder:
         self._empty()
         self._fill(one, every=True)
         self._run()
-        logits = np.stack([self._logits(place) for place in range(one.shape[1])]).astype(np.float64)
-        logits -= logits.max(-1, keepdims=True)
-        result: np.ndarray = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
-        return result
+        return log_softmax(np.stack([self._logits(place) for place in range(one.shape[1])]))
 
     def evidence(self, batch: np.ndarray) -> Evidence:
         held: dict[str, int] = {}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,15 @@ from typing import Any
 import numpy as np
 import onnxruntime_genai as genai
 
-from twinlens.errors import ExecutorFailed
 from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.torch_work import Linear
-from twinlens.executors.launch.log import telling_line
-from twinlens.executors.onnxruntime.graph import kv_format, linears, weights_held, weights_size
+from twinlens.executors.in_process.player import Gained, Running, Stepper
+from twinlens.executors.in_process.precision_check import log_softmax
+from twinlens.executors.in_process.torch_work import Linear, run_apart
+from twinlens.executors.onnxruntime.graph import computed_in, kv_format, linears, weights_held, weights_size
 from twinlens.executors.onnxruntime.trace import engine_facts, phases_of, read_profile, shares, strays
-from twinlens.executors.onnxruntime.witness import computed_in
-from twinlens.record.executor.record import declared, observed
+from twinlens.executors.protocol import TakesRow
+from twinlens.record.executor.record import declared, observed, unknown
+from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.precision import BITS
 from twinlens.spec.study import RunSpec
@@ -46,10 +48,7 @@ class OrtDecoder:
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
         generator = _generator(self._model, one, 1)
         generator.append_tokens(one.astype(np.int32))
-        logits = generator.get_output("logits")[0].astype(np.float64)
-        logits -= logits.max(-1, keepdims=True)
-        result: np.ndarray = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
-        return result
+        return log_softmax(generator.get_output("logits")[0])
 
     def evidence(self, batch: np.ndarray) -> Evidence:
         graph = self._folder / _GRAPH
@@ -91,10 +90,8 @@ def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         command = ["-m", "onnxruntime_genai.models.builder", "-i", str(weights), "-o", str(folder), "-e", "cpu"]
         command += ["-p", _PRECISIONS[spec.point.precision], "-c", scratch]
-        done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
-    if done.returncode or not (folder / _GRAPH).exists():
-        line = telling_line(done.stderr)
-        raise ExecutorFailed(f"onnxruntime-genai's builder cannot export {spec.model.name}: {line}", code="TL302")
+        failed = f"onnxruntime-genai's builder cannot export {spec.model.name}"
+        run_apart(command, failed, makes=folder / _GRAPH)
 
 
 def _made_by(spec: RunSpec) -> str:
@@ -147,3 +144,96 @@ def _linears(folder: Path) -> list[Linear]:
 
 
 RUNTIME = Runtime("onnxruntime", _made_by, _make, _linears, OrtDecoder)
+
+
+MOST_TOGETHER = 8
+_EVENTS = 64
+_NOT_ENDED = genai.FinishReason.NONE
+
+
+class OrtServed:
+    """Plays schedules to one onnxruntime-genai Engine, in this thread: what is due is begun, then one step for all.
+
+    Requests arrive at any time, and the engine batches them itself. On a processor its batches are static: a request
+    that arrives while one runs waits until all of that batch have ended (seen with 0.18; its paged cache, which lets
+    requests join, needs CUDA or WebGPU).
+    """
+
+    def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
+        self._beside = partial(OrtDecoder, folder, spec, ref, threads)
+        self._decoder: OrtDecoder | None = None
+        self._most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
+        config = genai.Config(str(folder))
+        batching = {"engine": {"static_batching": {"max_batch_size": self._most}}}
+        config.overlay(json.dumps({"model": {"decoder": {"session_options": session_options(threads)}}} | batching))
+        self._engine: Any = genai.Engine(genai.Model(config))
+        self._events = self._engine.create_event_buffer(_EVENTS)
+        self._stepper: Stepper | None = None
+
+    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        return self._of_evidence().answer(batch, tokens)
+
+    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
+        return self._of_evidence().log_probabilities(one)
+
+    def evidence(self, batch: np.ndarray) -> Evidence:
+        """Of the same export, run as one batch: the engine runs the same graph."""
+        found = self._of_evidence().evidence(batch)
+        together = int(self._engine.get_capabilities().configured_max_batch_size)
+        facts = {
+            "software.runtime.name": observed("onnxruntime-genai, Engine in this process", "the package"),
+            "serving.batching": observed("static: a batch ends before the next begins", "its events, version 0.18"),
+            "serving.max_sequences": observed(together, "Engine.get_capabilities"),
+            "point.batch_achieved": unknown("the engine does not say how many sequences a step had"),
+        }
+        return replace(found, facts=dict(found.facts) | facts)
+
+    def stepper(self, prompt: Callable[[ScheduledRequest], np.ndarray]) -> Stepper:
+        """A player with a clock of its own; `prompt` gives the token ids of a request, (length,)."""
+        return Stepper(lambda scheduled: self._begun(scheduled, prompt(scheduled)), self._stepped)
+
+    def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
+        """As `Server.play`; `prompt` as for `stepper`."""
+        self._decoder = None  # its copy of the weights was for evidence
+        if self._stepper is None:
+            self._stepper = self.stepper(prompt)
+        self._stepper.play(schedule, rows)
+
+    def _of_evidence(self) -> OrtDecoder:
+        """The same export without the engine, loaded when it is first wanted: it is no part of the engine's load."""
+        if self._decoder is None:
+            self._decoder = self._beside()
+        return self._decoder
+
+    def close(self) -> None:
+        self._engine = self._events = self._decoder = self._stepper = None
+
+    def _begun(self, scheduled: ScheduledRequest, ids: np.ndarray) -> Any:
+        handle = self._engine.create_request()
+        turn = genai.TurnOptions(handle)
+        turn.set_max_generated_tokens(scheduled.output_tokens)
+        turn.set_min_generated_tokens(scheduled.output_tokens)
+        turn.set_do_sample(False)
+        handle.begin_turn(ids.astype(np.int32), turn)
+        return handle
+
+    def _stepped(self, running: list[Running]) -> list[Gained]:
+        events, gained = self._events, list[Gained]()
+        self._engine.run(events)
+        for place in range(len(events)):  # to iterate over it ends in an exception, which takes longer than all of this
+            event = events[place]
+            one = running[0] if len(running) == 1 else _of(event.request, running)
+            is_ended = event.finish_reason != _NOT_ENDED
+            tokens = 1
+            if is_ended:  # this event may bring no token
+                tokens = int(one.left > sum(count for each, count, _ in gained if each is one))
+                one.handle.close()
+            gained.append((one, tokens, is_ended))
+        return gained
+
+
+def _of(handle: Any, running: list[Running]) -> Running:
+    return next(each for each in running if each.handle == handle)
+
+
+SERVED = Runtime(RUNTIME.name, RUNTIME.made_by, RUNTIME.make, RUNTIME.linears, OrtServed)

@@ -49,7 +49,7 @@ def _preload(spec: RunSpec) -> None:
 
 
 def _served_runtime(spec: RunSpec) -> Runtime:
-    from twinlens.executors.onnxruntime.served import SERVED
+    from twinlens.executors.onnxruntime.decoder import SERVED
 
     return SERVED
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Option
-from twinlens.executors.options import refuse_unknown_options
+from twinlens.executors.capabilities import Option, refuse_unknown_options
 from twinlens.network.target import (
     PATHS,
     Target,

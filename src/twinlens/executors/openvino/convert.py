@@ -1,7 +1,8 @@
-"""A decoder as OpenVINO's own format with a stateful KV cache. Needs torch, transformers, openvino and nncf.
+"""Exports to OpenVINO's own format: decoders with a stateful KV cache, classifiers of images, narrower by nncf.
 
-Run in a process of its own by decoder.py. The graph takes `keep`, the positions whose logits are wanted, so that a
-prefill computes those of the last one and a comparison with fp32 those of all.
+Needs torch, transformers, openvino and nncf; run in a process of its own by `converted` in decoder.py. The graph of a
+decoder takes `keep`, the positions whose logits are wanted, so that a prefill computes those of the last one and a
+comparison with fp32 those of all.
 """
 
 from __future__ import annotations
@@ -13,14 +14,56 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openvino
 import torch
 from torch import nn
 
-from twinlens.executors.openvino.compress import PROMPTS, compressed
+from twinlens.executors.in_process.inputs import calibration_images
+from twinlens.executors.openvino.decoder import GRAPH, LINEARS, PROMPTS, SERVED_GRAPH
 
-GRAPH, LINEARS = "model.xml", "linears.json"
-SERVED_GRAPH = "openvino_model.xml"
 _LEAST = float(torch.finfo(torch.float32).min)
+_GROUP = 32
+_CALIBRATED: dict[str, dict[str, bool]] = {"int4-weight-gptq": {"gptq": True}, "int4-weight-awq": {"awq": True}}
+
+
+def main() -> None:
+    """`{"weights": folder, "folder": where to, "precision": ours, "of": "text", "served" (for openvino-genai) or
+    "images"}` on the input."""
+    asked = json.load(sys.stdin)
+    weights, folder, precision = Path(asked["weights"]), Path(asked["folder"]), asked["precision"]
+    if asked["of"] == "images":
+        _write_classifier(weights, folder, precision)
+    else:
+        _write_decoder(weights, folder, precision, served=asked["of"] == "served")
+
+
+def _loaded(maker: Any, weights: Path, **more: Any) -> Any:
+    return maker.from_pretrained(
+        weights, dtype=torch.float32, local_files_only=True, trust_remote_code=False, **more
+    ).eval()
+
+
+def _save(graph: Any, path: Path, model: Any, stored: str) -> None:
+    """The graph, and (out, in, stored format) of every linear layer beside it."""
+    openvino.save_model(graph, path, compress_to_fp16=False)
+    sizes = [(m.out_features, m.in_features, stored) for m in model.modules() if isinstance(m, nn.Linear)]
+    path.with_name(LINEARS).write_text(json.dumps(sizes), encoding="utf-8")
+
+
+def _write_decoder(weights: Path, folder: Path, precision: str, *, served: bool) -> None:
+    import transformers
+
+    model = _loaded(transformers.AutoModelForCausalLM, weights, attn_implementation="sdpa")
+    config = model.config
+    heads = config.num_key_value_heads
+    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    graph = _stateful(model, 2 * config.num_hidden_layers, heads, width, served=served)
+    if precision not in ("fp32", "bf16"):
+        prompts = folder / PROMPTS
+        graph = _compressed(graph, precision, np.load(prompts) if prompts.exists() else None)
+    _save(graph, folder / (SERVED_GRAPH if served else GRAPH), model, precision.split("-")[0])
+    if served:
+        config.save_pretrained(folder)
 
 
 class Past:
@@ -86,36 +129,7 @@ def _causal(before: Any, now: Any) -> torch.Tensor:
     return torch.where(seen[None, :] <= row[:, None], 0.0, _LEAST)[None, None]
 
 
-def main() -> None:
-    """`{"weights": folder, "folder": where to, "precision": ours, "served": for openvino-genai}` on the input."""
-    asked = json.load(sys.stdin)
-    _write(Path(asked["weights"]), Path(asked["folder"]), asked["precision"], served=asked.get("served", False))
-
-
-def _write(weights: Path, folder: Path, precision: str, *, served: bool) -> None:
-    import openvino
-    import transformers
-
-    model: Any = transformers.AutoModelForCausalLM.from_pretrained(
-        weights, dtype=torch.float32, attn_implementation="sdpa", local_files_only=True, trust_remote_code=False
-    ).eval()
-    config = model.config
-    heads = config.num_key_value_heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    graph = _stateful(model, 2 * config.num_hidden_layers, heads, width, served=served)
-    if precision not in ("fp32", "bf16"):
-        prompts = folder / PROMPTS
-        graph = compressed(graph, precision, np.load(prompts) if prompts.exists() else None)
-    openvino.save_model(graph, folder / (SERVED_GRAPH if served else GRAPH), compress_to_fp16=False)
-    if served:
-        config.save_pretrained(folder)
-    stored = precision.split("-")[0]
-    sizes = [(m.out_features, m.in_features, stored) for m in model.modules() if isinstance(m, nn.Linear)]
-    (folder / LINEARS).write_text(json.dumps(sizes), encoding="utf-8")
-
-
 def _stateful(model: Any, tensors: int, heads: int, width: int, *, served: bool) -> Any:
-    import openvino
     from openvino._offline_transformations import apply_make_stateful_transformation
 
     batch, now, before = 2, 3, 4
@@ -155,3 +169,75 @@ def _begin_empty(graph: Any, heads: int, width: int) -> None:
             empty = ops.broadcast(ops.constant(0.0, dtype=np.float32), ops.concat([batch, *sides], 0))
             node.set_arguments([empty])
     graph.validate_nodes_and_infer_types()
+
+
+def _compressed(graph: Any, precision: str, prompts: np.ndarray | None) -> Any:
+    """The graph at this precision; `prompts` (count, length) token ids where it is calibrated."""
+    import nncf
+
+    if precision == "int8-weight":
+        return nncf.compress_weights(graph, mode=nncf.CompressWeightsMode.INT8_SYM)
+    if precision == "int8-smoothquant":
+        return _smooth(graph, prompts)
+    how: dict[str, Any] = dict(_CALIBRATED.get(precision, {}))
+    if how and prompts is not None:
+        how |= {"dataset": _dataset(prompts), "subset_size": len(prompts)}
+    mode = nncf.CompressWeightsMode.INT4_ASYM
+    return nncf.compress_weights(graph, mode=mode, group_size=_GROUP, ratio=1.0, all_layers=True, **how)
+
+
+def _smooth(graph: Any, prompts: np.ndarray | None) -> Any:
+    """Weights and activations in 8 bits; outliers of activations are moved into the weights first."""
+    import nncf
+
+    assert prompts is not None
+    return nncf.quantize(
+        graph, _dataset(prompts), subset_size=len(prompts), model_type=nncf.ModelType.TRANSFORMER
+    )  # for transformers it smooths by default
+
+
+def _dataset(prompts: np.ndarray) -> Any:
+    """Each prompt whole, as a prefill that keeps the last position's logits."""
+    import nncf
+
+    length = prompts.shape[1]
+    fixed = {
+        "position_ids": np.arange(length)[None],
+        "keep": np.array([length - 1]),
+        "beam_idx": np.zeros(1, np.int32),
+    }
+    return nncf.Dataset([{"input_ids": prompt[None], **fixed} for prompt in prompts])
+
+
+class Logits(nn.Module):  # type: ignore[misc]
+    """Pixels (batch, channels, size, size) to logits (batch, classes)."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, pixel_values: Any) -> Any:
+        return self.model(pixel_values=pixel_values).logits
+
+
+def _write_classifier(weights: Path, folder: Path, precision: str) -> None:
+    import transformers
+
+    model = _loaded(transformers.AutoModelForImageClassification, weights)
+    size = int(getattr(model.config, "image_size", 224))
+    sides = (int(model.config.num_channels), size, size)
+    with torch.no_grad():
+        graph = openvino.convert_model(Logits(model), example_input=torch.zeros(2, *sides))
+    graph.inputs[0].get_tensor().set_names({"pixel_values"})
+    graph.reshape({"pixel_values": [-1, *sides]})
+    if precision == "int8-static":
+        graph = _quantised(graph, sides, is_transformer=model.config.model_type == "vit")
+    _save(graph, folder / GRAPH, model, "int8" if precision == "int8-static" else precision)
+
+
+def _quantised(graph: Any, sides: tuple[int, int, int], *, is_transformer: bool) -> Any:
+    import nncf
+
+    images = list(calibration_images(sides))
+    kind = nncf.ModelType.TRANSFORMER if is_transformer else None
+    return nncf.quantize(graph, nncf.Dataset(images), subset_size=len(images), model_type=kind)

@@ -20,9 +20,18 @@ import openvino
 import openvino_genai as genai
 
 from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.stepping import Gained, Running, Stepper
-from twinlens.executors.openvino.decoder import OpenVinoDecoder, linears, make, order, properties, versions
-from twinlens.executors.openvino.in_place import InPlace, positions
+from twinlens.executors.in_process.player import Gained, Running, Stepper
+from twinlens.executors.openvino.decoder import (
+    SERVED_GRAPH,
+    InPlace,
+    OpenVinoDecoder,
+    linears,
+    make,
+    order,
+    positions,
+    properties,
+    versions,
+)
 from twinlens.executors.openvino.trace import paged_format
 from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import observed, unknown
@@ -32,7 +41,6 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 
 MOST_TOGETHER = 16
-_GRAPH = "openvino_model.xml"
 _BLOCK_TOKENS = 32  # of paged attention on a processor
 _RUNNING = genai.GenerationStatus.RUNNING
 _METRICS = "PipelineMetrics of openvino-genai"
@@ -44,7 +52,7 @@ class OpenVinoServed:
     def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
         assert isinstance(spec.workload, InferenceWorkload)
         self._ref, self._numbered = ref, 0
-        self._beside = partial(OpenVinoDecoder, folder, spec, ref, threads, _GRAPH, _step)
+        self._beside = partial(OpenVinoDecoder, folder, spec, ref, threads, SERVED_GRAPH, _step)
         self._decoder: OpenVinoDecoder | None = None
         most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
         longest = spec.workload.input_tokens.max + spec.workload.output_tokens.max
@@ -157,5 +165,5 @@ def _elements_of_a_token(ref: ModelRef) -> int:
 
 
 SERVED = Runtime(
-    "openvino-served", lambda spec: f"served {versions(spec)}", partial(make, served=True), linears, OpenVinoServed
+    "openvino-served", lambda spec: f"served {versions(spec)}", partial(make, of="served"), linears, OpenVinoServed
 )

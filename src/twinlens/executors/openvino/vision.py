@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from twinlens.errors import ExecutorFailed
-from twinlens.executors.in_process.calibration import calibration_said
 from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.launch.log import telling_line
-from twinlens.executors.openvino.decoder import GRAPH, compiled, linears, versions
+from twinlens.executors.in_process.inputs import calibration_said
+from twinlens.executors.in_process.precision_check import log_softmax
+from twinlens.executors.openvino.decoder import GRAPH, compiled, linears, make, versions
 from twinlens.executors.openvino.trace import engine_facts, nodes_of, products, shares, weights_held
 from twinlens.record.executor.record import declared, observed
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 
-_RUN = "from twinlens.executors.openvino.convert_images import main; main()"
 _STATISTICS = "least and most of each activation, biases corrected, by nncf.quantize"
 
 
@@ -40,10 +36,7 @@ class OpenVinoClassifier:
         return begin_ns, [time.monotonic_ns()]
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
-        logits = self._logits(one).astype(np.float64)
-        logits -= logits.max(-1, keepdims=True)
-        result: np.ndarray = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
-        return result
+        return log_softmax(self._logits(one))
 
     def evidence(self, batch: np.ndarray) -> Evidence:
         profiled = compiled(self._graph, self._spec, self._threads, PERF_COUNT=True)
@@ -74,19 +67,9 @@ class OpenVinoClassifier:
         return logits
 
 
-def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
-    """Raises ExecutorFailed (TL302) with the converter's own line."""
-    order = {"weights": str(weights), "folder": str(folder), "precision": spec.point.precision}
-    command = [sys.executable, "-c", _RUN]
-    done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, check=False)
-    if done.returncode:
-        line = telling_line(done.stderr)
-        raise ExecutorFailed(f"OpenVINO's converter cannot export {spec.model.name}: {line}", code="TL302")
-
-
 def _made_by(spec: RunSpec) -> str:
     said = calibration_said(spec.model.known(), _STATISTICS) if spec.precision.quantised else ""
     return f"{versions(spec)} {said}"
 
 
-VISION = Runtime("openvino-vision", _made_by, _make, linears, OpenVinoClassifier)
+VISION = Runtime("openvino-vision", _made_by, partial(make, of="images"), linears, OpenVinoClassifier)

@@ -6,9 +6,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from twinlens.executors.own_loop.moment import Moments
 from twinlens.executors.own_loop.step_size import StepWork
 from twinlens.record.step import Marks, Steps
 
@@ -199,3 +198,47 @@ def _loss_of(row: _Row) -> float | None:
     if not losses:
         return None
     return sum(losses) if row.summed else sum(losses) / len(losses)
+
+
+class Moments(Protocol):
+    """A clock whose moments may become known later than they are taken: a GPU's (`torch/own_loop/stream.py`)."""
+
+    def now(self) -> Any:
+        """This moment."""
+        ...
+
+    def between_ns(self, begin: Any, end: Any) -> int:
+        """Nanoseconds from one moment to a later one, both reached."""
+        ...
+
+    def is_reached(self, moment: Any) -> bool:
+        """Whether it has passed, so that its time is known."""
+        ...
+
+    def wait(self) -> None:
+        """Until all moments that were taken are reached."""
+        ...
+
+    def anchor(self) -> tuple[Any, int]:
+        """A moment, and what the processor's monotonic clock said then, in nanoseconds."""
+        ...
+
+
+class HostMoments:
+    """Nanoseconds of the monotonic clock."""
+
+    def now(self) -> int:
+        return time.monotonic_ns()
+
+    def between_ns(self, begin: int, end: int) -> int:
+        return end - begin
+
+    def is_reached(self, moment: int) -> bool:
+        return True
+
+    def wait(self) -> None:
+        pass
+
+    def anchor(self) -> tuple[int, int]:
+        now_ns = time.monotonic_ns()
+        return now_ns, now_ns

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.executors.in_process.calibration import (
+from twinlens.executors.in_process.inputs import (
     LONGEST,
     OWN_STREAM,
     PROMPTS,

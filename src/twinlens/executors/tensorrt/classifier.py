@@ -6,10 +6,8 @@ what they computed in is then unknown, and said to be).
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,18 +17,15 @@ import tensorrt as trt
 import torch
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.in_process.calibration import calibration_said, image_sides
 from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.torch_work import Linear
-from twinlens.executors.launch.log import telling_line
-from twinlens.executors.tensorrt.build import INPUT, OUTPUT, built, logger
+from twinlens.executors.in_process.inputs import calibration_said, image_sides
+from twinlens.executors.in_process.precision_check import log_softmax
+from twinlens.executors.onnxruntime.export import GRAPH, linears_of, made_by, make
 from twinlens.executors.tensorrt.inspect import layers, shares, weights_held
 from twinlens.record.executor.record import declared, observed
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 
-_GRAPH = "model.onnx"
-_RUN = "from twinlens.executors.onnxruntime.vision import main; main()"
 _STATISTICS = "largest magnitude of each activation, symmetric"
 _LONGEST = 8
 
@@ -53,7 +48,7 @@ class TensorRtClassifier:
     def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
         self._spec, self._ref, self._sides = spec, ref, image_sides(ref)
         self._device = _device_of(spec)
-        plan = built(folder / _GRAPH, spec.point.precision, self._sides, spec.point.batch)
+        plan = built(folder / GRAPH, spec.point.precision, self._sides, spec.point.batch)
         self._runtime = trt.Runtime(logger())
         self._engine: Any = self._runtime.deserialize_cuda_engine(plan)
         if self._engine is None:
@@ -81,10 +76,7 @@ class TensorRtClassifier:
 
     def log_probabilities(self, one: np.ndarray) -> np.ndarray:
         whole = np.repeat(one, self._spec.point.batch, axis=0)  # the engine has one batch size
-        logits = self._run(whole)[:1].astype(np.float64)
-        logits -= logits.max(-1, keepdims=True)
-        result: np.ndarray = (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
-        return result
+        return log_softmax(self._run(whole)[:1])
 
     def evidence(self, batch: np.ndarray) -> Evidence:
         times = LayerTimes()
@@ -138,26 +130,40 @@ def _device_of(spec: RunSpec) -> torch.device:
     return torch.device(spec.executor.device if spec.executor.device.startswith("cuda") else "cuda")
 
 
-def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
-    """Raises ExecutorFailed (TL302) with the exporter's own line."""
-    quantised = spec.precision.quantised
-    order = {"weights": str(weights), "graph": str(folder / _GRAPH), "quantised": quantised, "symmetric": True}
-    command = [sys.executable, "-c", _RUN]
-    done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, check=False)
-    if done.returncode:
-        line = telling_line(done.stderr)
-        raise ExecutorFailed(f"{spec.model.name} cannot be exported to ONNX: {line}", code="TL302")
+VISION = Runtime(
+    "tensorrt", partial(made_by, statistics=_STATISTICS), partial(make, symmetric=True), linears_of, TensorRtClassifier
+)
 
 
-def _made_by(spec: RunSpec) -> str:
-    versions = [f"{name} {version(name)}" for name in ("onnxruntime", "onnx", "transformers", "torch")]
-    return f"1 {versions} {calibration_said(spec.model.known(), _STATISTICS) if spec.precision.quantised else ''}"
+# int8 is explicit: the file carries QuantizeLinear and DequantizeLinear with symmetric scales, which TensorRT fuses.
+
+INPUT, OUTPUT = "pixel_values", "logits"
+_FLAGS = {"tf32": "TF32", "fp16": "FP16", "bf16": "BF16", "int8-static": "INT8"}
 
 
-def _linears(folder: Path) -> list[Linear]:
-    from twinlens.executors.onnxruntime.graph import linears
+def logger() -> Any:
+    """One that says warnings and errors."""
+    return trt.Logger(trt.Logger.WARNING)
 
-    return linears(folder / _GRAPH)
 
-
-VISION = Runtime("tensorrt", _made_by, _make, _linears, TensorRtClassifier)
+def built(graph: Path, precision: str, sides: tuple[int, int, int], batch: int) -> bytes:
+    """The serialised engine for one batch size, with detailed profiling. Raises ExecutorFailed (TL302)."""
+    said = logger()
+    builder = trt.Builder(said)
+    network = builder.create_network(0)  # 10.x: the batch is always explicit
+    parser = trt.OnnxParser(network, said)
+    if not parser.parse_from_file(str(graph)):
+        first = parser.get_error(0).desc() if parser.num_errors else "no error was given"
+        raise ExecutorFailed(f"TensorRT cannot read the ONNX file: {first}", code="TL302")
+    config = builder.create_builder_config()
+    config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
+    config.clear_flag(trt.BuilderFlag.TF32)  # on by default
+    if flag := _FLAGS.get(precision):
+        config.set_flag(getattr(trt.BuilderFlag, flag))
+    shapes = builder.create_optimization_profile()
+    shapes.set_shape(INPUT, (batch, *sides), (batch, *sides), (batch, *sides))
+    config.add_optimization_profile(shapes)
+    plan = builder.build_serialized_network(network, config)
+    if plan is None:
+        raise ExecutorFailed(f"TensorRT cannot build an engine at {precision}; its log says why", code="TL302")
+    return bytes(plan)

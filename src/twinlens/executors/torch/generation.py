@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from twinlens.errors import BadInput
-from twinlens.executors.in_process.only_theory import recurrent
+from twinlens.executors.in_process.weights import recurrent
 from twinlens.executors.torch.model.build import synchronize
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.spec.study import RunSpec

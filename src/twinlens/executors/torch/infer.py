@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from twinlens.errors import BadInput
-from twinlens.executors.in_process.lockstep import LockstepPlayer
-from twinlens.executors.in_process.text import check_data
+from twinlens.executors.in_process.inputs import check_data
+from twinlens.executors.in_process.player import LockstepPlayer
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.torch.allocator import keep_freed_memory
 from twinlens.executors.torch.evidence.fidelity import reference_logits

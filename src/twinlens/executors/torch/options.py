@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from twinlens.executors.capabilities import Option
-from twinlens.executors.options import refuse_wrong_options
+from twinlens.executors.capabilities import Option, refuse_wrong_options
 
 OPTIONS = {
     "graph": Option(

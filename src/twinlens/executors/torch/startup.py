@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from twinlens.executors.in_process.lockstep import LockstepPlayer
-from twinlens.executors.in_process.startup import first_answers, loaded
+from twinlens.executors.in_process.player import LockstepPlayer, first_answers, loaded
 from twinlens.executors.launch.page_cache import cached_share
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate

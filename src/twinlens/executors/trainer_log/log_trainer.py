@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.options import refuse_outside
+from twinlens.executors.capabilities import refuse_outside
 from twinlens.executors.protocol import Say
 from twinlens.executors.trainer_log import megatron, nemo, nemo_automodel, torchtitan, torchtitan_spans
 from twinlens.executors.trainer_log.command import Command, command_of, facts_of, in_words

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.executors.in_process.collective import Collectives, Timing
-from twinlens.executors.in_process.slow_link import slow_links
+from twinlens.executors.in_process.ceiling import Collectives, Timing, slow_links
 from twinlens.executors.protocol import Say
 from twinlens.executors.registry import executor, executor_names
 from twinlens.record.finding import Finding

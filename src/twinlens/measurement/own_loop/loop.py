@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from rich.console import Console
 
 from twinlens.errors import BadInput
-from twinlens.executors.own_loop.batch_size import size_of
-from twinlens.executors.own_loop.moment import HostMoments
-from twinlens.executors.own_loop.step_log import StepLog
+from twinlens.executors.own_loop.step_log import HostMoments, StepLog
+from twinlens.executors.own_loop.step_size import size_of
 from twinlens.measurement.facts.predicted_work import within_datasheet
 from twinlens.measurement.own_loop.data import Data
 from twinlens.measurement.own_loop.facts import machine_facts, model_at_hand, most_of_memory, one_rank_of, whole_facts

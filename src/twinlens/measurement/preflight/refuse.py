@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twinlens.errors import BadInput
-from twinlens.executors.installed import refuse_not_installed
-from twinlens.executors.refuse import refuse_unsupported
+from twinlens.executors.refuse import refuse_not_installed, refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, launcher
 from twinlens.measurement.preflight.idle_gpu import (
     refuse_lacking_precision,

@@ -17,12 +17,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.cache_folder import cache_folder
 from twinlens.executors.launch.interpreter import Interpreter
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
 from twinlens.system.document import read_json
+from twinlens.system.home_folder import cache_folder
 
 _COMPILE = """
 from deepspeed.accelerator import get_accelerator

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Degrees, Option
-from twinlens.executors.options import refuse_outside, refuse_wrong_options
+from twinlens.executors.capabilities import Degrees, Option, refuse_outside, refuse_wrong_options
 from twinlens.executors.torch.parallel.compared import compared_model
 from twinlens.executors.torch.parallel.degrees import microbatch_of
 from twinlens.spec.study import RunSpec

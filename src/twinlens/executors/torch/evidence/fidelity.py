@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from twinlens.executors.in_process.fidelity import compared_with
+from twinlens.executors.in_process.precision_check import compared_with
 from twinlens.record.executor.facts import FidelityRow
 
 

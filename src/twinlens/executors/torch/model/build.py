@@ -12,8 +12,14 @@ import torch
 from torch import nn
 
 from twinlens.errors import BadInput
-from twinlens.executors.in_process.only_theory import refuse_unbuilt
-from twinlens.executors.in_process.weights import SCALE, is_mxfp4, plain_config, refuse_unread, weights_hash
+from twinlens.executors.in_process.weights import (
+    SCALE,
+    is_mxfp4,
+    plain_config,
+    refuse_unbuilt,
+    refuse_unread,
+    weights_hash,
+)
 from twinlens.executors.torch.device import choose_device
 from twinlens.executors.torch.model.draw import DrawnInFp32
 from twinlens.spec.model.any_model import Model, is_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from twinlens.executors.in_process.text import PromptPool, TokenSource, check_data
+from twinlens.executors.in_process.inputs import PromptPool, TokenSource, check_data
 from twinlens.executors.torch.model.prefetch import Ahead
 from twinlens.spec.model.any_model import Model
 from twinlens.spec.model.shape import ResnetShape, VitShape

@@ -176,7 +176,7 @@ def _loop(seen: Seen) -> dict[str, Fact]:
             "none needed: the processor is done when it returns"
             if seen.device.type == "cpu"
             else "none: phases from events on the stream",
-            "executors/own_loop/moment.py",
+            "executors/own_loop/step_log.py",
         ),
     }
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from twinlens.executors.own_loop.batch_size import size_of
 from twinlens.executors.own_loop.step_log import StepLog
+from twinlens.executors.own_loop.step_size import size_of
 from twinlens.executors.torch.own_loop.padding import mask_in, place_of_mask, unpadded
 
 Guard = Callable[[Callable[..., None]], Callable[..., None]]

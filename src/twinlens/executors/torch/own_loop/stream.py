@@ -6,7 +6,7 @@ import time
 
 import torch
 
-from twinlens.executors.own_loop.moment import HostMoments, Moments
+from twinlens.executors.own_loop.step_log import HostMoments, Moments
 
 
 class StreamMoments:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 from typing import Any
 
-from twinlens.executors.in_process.collective import Collectives, Timing
+from twinlens.executors.in_process.ceiling import Collectives, Timing
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.backend import REFUSED
 from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus, usual_ranks

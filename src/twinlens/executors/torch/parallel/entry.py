@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities, Executor
-from twinlens.executors.installed import is_installed
+from twinlens.executors.refuse import is_installed
 from twinlens.executors.torch.options import LEAST_GPU
 from twinlens.executors.torch.parallel.degrees import degrees_of
 from twinlens.executors.torch.parallel.options import OPTIONS, PRECISIONS, WHY_NOT
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
-    from twinlens.executors.in_process.collective import Collectives
+    from twinlens.executors.in_process.ceiling import Collectives
     from twinlens.executors.protocol import Say, Trainer
 
 _PACKAGES = ("torch",)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Option
-from twinlens.executors.options import refuse_outside, refuse_wrong_options
+from twinlens.executors.capabilities import Option, refuse_outside, refuse_wrong_options
 from twinlens.network.target import is_cluster
 
 KIND = "torch-collectives"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from twinlens.executors.in_process.slow_link import slow_links
+from twinlens.executors.in_process.ceiling import slow_links
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.backend import refuse_exchange
 from twinlens.executors.torch.parallel.collectives import timed_pairs

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Option
-from twinlens.executors.options import refuse_wrong_options
+from twinlens.executors.capabilities import Option, refuse_wrong_options
 from twinlens.network.target import is_cluster
 
 KIND = "torch-parallel"
