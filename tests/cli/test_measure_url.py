@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from plain_server import Plain, plain, stream
-from twinlens.cli.asked import Asked, study_of
+from twinlens.api.questions import Measure
+from twinlens.api.spec_asked import study_of
 from twinlens.cli.main import app
 from twinlens.measurement.attach import attach
 from twinlens.measurement.duration import expected_s
@@ -146,7 +147,7 @@ def _scheduled(study: Study) -> dict[float, int]:
 
 def test_quick_shares_its_minute_so_that_each_rate_has_what_it_needs() -> None:
     with plain(Plain()) as server:
-        cut, said = study_of(Asked(url=server.url, at=("rate_per_s=1,2,4",), quick=True))
+        cut, said = study_of(None, Measure(url=server.url, at=("rate_per_s=1,2,4",), quick=True))
     lasts = {run.point.rate_per_s: run.protocol.duration_s for run in cut.runs()}
     assert lasts[1.0] > lasts[2.0] > lasts[4.0]
     assert sum(lasts.values()) <= 60.2
@@ -157,9 +158,9 @@ def test_quick_shares_its_minute_so_that_each_rate_has_what_it_needs() -> None:
 
 def test_a_minute_that_does_not_do_for_all_rates_does_for_the_fast_ones() -> None:
     with plain(Plain()) as server:
-        cut, _ = study_of(Asked(url=server.url, at=("rate_per_s=0.1,1,10",), quick=True))
-        own, _ = study_of(Asked(url=server.url, at=("rate_per_s=1,2",), settings=(DURATION,), quick=True))
-        loops, _ = study_of(Asked(url=server.url, at=("concurrency=1,4",), quick=True))
+        cut, _ = study_of(None, Measure(url=server.url, at=("rate_per_s=0.1,1,10",), quick=True))
+        own, _ = study_of(None, Measure(url=server.url, at=("rate_per_s=1,2",), set_=(DURATION,), quick=True))
+        loops, _ = study_of(None, Measure(url=server.url, at=("concurrency=1,4",), quick=True))
     counts = _scheduled(cut)
     assert min(counts[1.0], counts[10.0]) >= 20 > counts[0.1]
     assert {run.protocol.duration_s for run in own.runs()} == {33}
@@ -168,13 +169,13 @@ def test_a_minute_that_does_not_do_for_all_rates_does_for_the_fast_ones() -> Non
 
 def test_quick_waits_a_minute_for_a_server_that_hangs_and_says_so() -> None:
     with plain(Plain()) as server:
-        cut, said = study_of(Asked(url=server.url, at=("rate_per_s=1,2",), quick=True))
+        cut, said = study_of(None, Measure(url=server.url, at=("rate_per_s=1,2",), quick=True))
         assert cut.executor.options["timeout_s"] == 60
         assert said.endswith("a request that takes 60 s has failed")
         own = ("executor.options.timeout_s=7",)
-        assert study_of(Asked(url=server.url, settings=own, quick=True))[0].executor.options["timeout_s"] == 7
-        assert "timeout_s" not in study_of(Asked(url=server.url))[0].executor.options
-    assert "has failed" not in study_of(Asked("laws", quick=True))[1]
+        assert study_of(None, Measure(url=server.url, set_=own, quick=True))[0].executor.options["timeout_s"] == 7
+        assert "timeout_s" not in study_of(None, Measure(url=server.url))[0].executor.options
+    assert "has failed" not in study_of("laws", Measure(quick=True))[1]
 
 
 def test_a_shorter_run_is_asked_for_less_steady_time() -> None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from twinlens.api.claim_fit import beside_plan
+from twinlens.api.question import asks
+from twinlens.api.questions import CLAIM
+from twinlens.api.questions import Claim as Asked
 from twinlens.claims.answer import Judged
 from twinlens.claims.grammar import read_claim
 from twinlens.claims.judge import judge
 from twinlens.claims.said import UNREADABLE, Claim
-from twinlens.errors import BadInput, nearest
+from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import with_words
 from twinlens.version import __version__
+
+if TYPE_CHECKING:
+    from twinlens.api.words import ClaimWords
 
 FIELDS = {
     "says": "{}", "model": "{}", "precision": "{}", "kv": "{} KV", "batch": "batch {}", "users": "{} users",
@@ -57,22 +63,22 @@ class ClaimResult:
         return {"schema": 1, "twinlens": __version__, "claim": self.claim, "verdict": self.ruling, "findings": findings}
 
 
-def claim(text: str = "", **fields: object) -> ClaimResult:
+@asks(CLAIM)
+def claim(text: str = "", **fields: Unpack[ClaimWords]) -> ClaimResult:
     """Check a claim by theory: `claim("70B Q4 does 45 tok/s on 1.79 TB/s")`, or by fields.
 
     Fields: says, model, precision, kv, batch, users, context, device, devices, bandwidth; they add to the sentence.
     Raises BadInput (TL230) for what contradicts itself, has no unit, is zero, negative or absurd, or says nothing.
     """
-    words = [_phrase(name, value) for name, value in fields.items() if value is not None]
+    asked = Asked.read(CLAIM.name, fields)
+    words = [_phrase(name, value) for name in fields if (value := getattr(asked, name)) is not None]
     whole = ", ".join([*([text] if text.strip() else []), *words])
     read = read_claim(whole)
     return ClaimResult(whole, beside_plan(read, judge(read)))
 
 
 def _phrase(name: str, value: object) -> str:
-    """A field as words. Raises BadInput for one that is unknown, or whose value is not of its kind."""
-    if name not in FIELDS:
-        raise BadInput(f"a claim has no field {name!r}; {nearest(name, FIELDS)}", code=UNREADABLE)
+    """A field as words. Raises BadInput for one whose value is not of its kind."""
     phrase = FIELDS[name].format(value)
     read = read_claim(phrase)
     if any(each.kind == "unread" for each in read.words) or not _is_of_kind(name, read):

@@ -7,8 +7,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from twinlens.api.question import asks
+from twinlens.api.questions import COMPARE, Compare
+from twinlens.api.questions import Ledger as LedgerAsked
 from twinlens.api.runs import material_of, read
 from twinlens.api.shown import Found
 from twinlens.comparison.floor import Floor, floor_of
@@ -16,9 +19,10 @@ from twinlens.comparison.ledger import Ledger, Prices
 from twinlens.comparison.ledger import ledger as ledger_of
 from twinlens.comparison.limit import failures, limit_of
 from twinlens.comparison.match import Pairs, pairs_of
+from twinlens.comparison.metric_name import one_metric
 from twinlens.comparison.ranking import Ranking, rankings
 from twinlens.comparison.side import Side, rates_of
-from twinlens.comparison.verdict import Comparison
+from twinlens.comparison.verdict import Comparison, of_metric
 from twinlens.comparison.verdict import compare as compare_sides
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
@@ -32,18 +36,26 @@ from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.summary.group import group
 from twinlens.version import __version__
 
+if TYPE_CHECKING:
+    from twinlens.api.words import CompareWords, LedgerWords
+
 Runs = str | Path | Run | Iterable[Run]
 
 
-def compare(*runs: Runs, noise: Runs | None = None) -> tuple[Comparison, ...]:
+@asks(COMPARE, Compare)
+def compare(*runs: Runs, noise: Runs | None = None, **words: Unpack[CompareWords]) -> tuple[Comparison, ...]:
     """Compare runs: each argument is a folder, a run, or several; the first holds the baseline.
 
     Of one argument, its first point of each lens against its others. Training is never compared with inference: such a
     pair is a category error, and says so. `noise`: runs of one spec at several times, for the noise floor of their
-    machine. A notebook shows what `twinlens compare` prints. Raises BadInput where there is nothing to compare.
+    machine. `metric`: this one only. A notebook shows what `twinlens compare` prints. Raises BadInput where there is
+    nothing to compare.
     """
+    asked = Compare.read(COMPARE.name, {"runs": runs, **words})
+    metric = one_metric(asked.metric) if asked.metric else None
     found = pairs(*runs)
     made = compared(found, floor(found, noise))
+    made = made if metric is None else tuple(of_metric(each, metric) for each in made)
     return Found.of(
         made, lambda: plain(screen(comparison_document(made, [side.name for side in found.alone], ranked(found))))
     )
@@ -77,17 +89,19 @@ def pairs(*runs: Runs) -> Pairs:
     return found
 
 
-def ledger(*runs: Runs, price_per_hour: float | None = None, per_month: float | None = None) -> Ledger:
+@asks(COMPARE, LedgerAsked)
+def ledger(*runs: Runs, **words: Unpack[LedgerWords]) -> Ledger:
     """The ledger of a baseline and the steps after it, in the order given; of a study, its points in their order.
 
     `price_per_hour`: of the machine, in any currency. `per_month`: inferences (or tokens) in a month. Raises BadInput
     (TL226) where the workload is not the same throughout, and for a price or volume that is none.
     """
-    for name, value in (("price", price_per_hour), ("volume", per_month)):
+    asked = LedgerAsked.read(COMPARE.name, {"runs": runs, **words})
+    for name, value in (("price", asked.price_per_hour), ("volume", asked.per_month)):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise BadInput(f"a {name} is a number above 0, not {value:g}", code="TL226")
     steps = [side for each in runs for side in sides(each, _are_several(runs))]
-    return ledger_of(steps, rates_of(steps), Prices(price_per_hour, per_month))
+    return ledger_of(steps, rates_of(steps), Prices(asked.price_per_hour, asked.per_month))
 
 
 def _are_several(runs: Sequence[Runs]) -> bool:

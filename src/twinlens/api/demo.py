@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 from twinlens.api.progress import Progress
+from twinlens.api.question import asks
+from twinlens.api.questions import DEMO
+from twinlens.api.questions import Demo as Asked
 from twinlens.api.report import report
 from twinlens.api.studies import measure
 from twinlens.measurement.event import Watch
@@ -20,6 +24,9 @@ from twinlens.spec.load import load_example
 from twinlens.spec.study import Study
 from twinlens.stats.summary.group import group
 from twinlens.system.processors import usable_cores
+
+if TYPE_CHECKING:
+    from twinlens.api.words import DemoWords
 
 _STUDIES = ("training", "inference", "quality", "serving")
 
@@ -35,18 +42,20 @@ class Demo:
     sentences: tuple[str, ...]
 
 
+@asks(DEMO)
 def demo(
     out: str | Path = "runs",
     *,
     watch: Watch | Progress | None = Progress(),
-    fresh: bool = False,
     keep_open: bool = False,
     first: Callable[[Outcome, int], None] | None = None,
+    **words: Unpack[DemoWords],
 ) -> Demo:
     """The bundled studies, both lenses, and a report of them in `out`. Parameters are those of `measure`.
 
     `first` is told of the outcome of the first study as soon as it is there, and how many follow.
     """
+    fresh = Asked.read(DEMO.name, words).fresh
     begun, *others = demo_studies()
     outcomes: tuple[Outcome, ...] = (measure(begun, out, watch=watch, fresh=fresh, keep_open=True),)
     if first is not None:

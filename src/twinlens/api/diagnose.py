@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.instrument import kept_counters
+from twinlens.api.question import asks
+from twinlens.api.questions import DIAGNOSE
 from twinlens.api.runs import material_of, read
 from twinlens.api.shown import Found
 from twinlens.api.siblings import Studies
@@ -27,6 +29,7 @@ from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 
+@asks(DIAGNOSE)
 def diagnose(runs: str | Path | Run | Iterable[Run], ceilings: str | Path | None = None) -> tuple[Diagnosis, ...]:
     """What binds a run, or each of several: verdict, parts of its time, four counters and findings.
 

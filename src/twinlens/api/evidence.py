@@ -6,9 +6,11 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from twinlens.api.pack_texts import as_given, comparison_texts, texts_of
+from twinlens.api.question import asks
+from twinlens.api.questions import EVIDENCE, Evidence
 from twinlens.api.recomputed import README, about_run, recomputed
 from twinlens.api.runs import material_of, read
 from twinlens.errors import BadInput
@@ -29,17 +31,17 @@ from twinlens.stats.run_summary import to_json
 from twinlens.stats.summary.group import Summary
 from twinlens.version import __version__
 
+if TYPE_CHECKING:
+    from twinlens.api.words import EvidenceWords
+
 _SCHEMA = 1
 
 
+@asks(EVIDENCE)
 def evidence(
     *runs: str | Path | Run | Iterable[Run],
     to: str | Path,
-    name: str | None = None,
-    organisation: str | None = None,
-    contact: str | None = None,
-    role: str | None = None,
-    key: str | Path | None = None,
+    **words: Unpack[EvidenceWords],
 ) -> Path:
     """Write one zip file that others can check: rows, specs, facts, report, tables, checksums. Returns its path.
 
@@ -47,21 +49,22 @@ def evidence(
     `key`: a key file of ssh, with which `ssh-keygen` signs; without one the pack is not signed. Names of home folders,
     keys and passwords are covered. Raises BadInput (TL240, TL241).
     """
-    author, path = Author(name, organisation, contact, role), Path(to)
+    asked = Evidence.read(EVIDENCE.name, words)
+    author, path = Author(asked.name, asked.organisation, asked.contact, asked.role), Path(to)
     if not path.parent.is_dir():
         raise BadInput(f"there is no folder {str(path.parent)!r} for the pack; make it first", code=UNREADABLE)
     chosen = _runs(runs)
-    cover = _cover(os.environ, contact)
+    cover = _cover(os.environ, asked.contact)
     numbers = {at: number for at, (_, number) in chosen.items()}
     try:
         copies = copies_of((run for run, _ in chosen.values()), cover)
         with laid_out(copies.members) as folder:  # of covered copies, as whoever checks them has
-            texts = _texts(folder, numbers, copies, author, signed=key is not None)
+            texts = _texts(folder, numbers, copies, author, signed=asked.key is not None)
     except OSError as error:
         raise BadInput(f"{error.filename} cannot be read: {error.strerror}", code=UNREADABLE) from None
     members = copies.members | {each: text.encode("utf-8", "replace") for each, text in texts.items()}
     sums = sums_text({each: sha256_of_pieces((data,)) for each, data in members.items()}).encode()
-    signature = {} if key is None else {SIGNATURE: sign(sums, Path(key))}
+    signature = {} if asked.key is None else {SIGNATURE: sign(sums, asked.key)}
     write_archive(path, {**members, SUMS: sums, **signature})
     return path
 

@@ -6,8 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
 from twinlens.api.compare import sides
+from twinlens.api.question import asks
+from twinlens.api.questions import COMPARE
+from twinlens.api.questions import History as Asked
 from twinlens.api.runs import read
 from twinlens.comparison.effect import headline
 from twinlens.comparison.history import Entry, History
@@ -22,16 +26,21 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.stats.metrics.definition import METRICS
 
+if TYPE_CHECKING:
+    from twinlens.api.words import HistoryWords
+
 LeftOut = tuple[str, Finding]
 
 
-def history(*folders: str | Path, metric: str | None = None) -> tuple[History, ...]:
+@asks(COMPARE, Asked)
+def history(*folders: str | Path, **words: Unpack[HistoryWords]) -> tuple[History, ...]:
     """The history of each lens, model and point that was measured at least twice on one machine.
 
     `metric`: an id or a label ("ttft_p99"); without it, that which is said first at such a load. Only comparable
     measurements enter: finished, ranked, of one workload. Raises BadInput (TL225, TL227).
     """
-    asked = metric_of(metric) if metric else None
+    named = Asked.read(COMPARE.name, {"runs": folders, **words}).metric
+    asked = metric_of(named) if named else None
     found_runs = [read(folder, skip_broken=True) for folder in folders]
     runs = [run for each in found_runs for run in each]
     broken = tuple(

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
 
+from twinlens.api.question import asks
+from twinlens.api.questions import NEW, New
+from twinlens.api.spec_asked import study_of
 from twinlens.errors import BadInput
 from twinlens.spec.load import dump, load
 from twinlens.spec.source.example import find_example
 from twinlens.spec.study import Study
 
+if TYPE_CHECKING:
+    from twinlens.api.words import NewWords
 
-def new(source: str | Path | Study, to: str | Path | None = None) -> Path:
+
+@asks(NEW)
+def new(source: str | Path | Study | None = None, to: str | Path | None = None, **words: Unpack[NewWords]) -> Path:
     """Write a spec to a new file, `to`, or one of its own name here, and return its path. No file is overwritten.
 
     `source`: the name of an example, which keeps its comments; a run or study folder, whose resolved spec it is; or a
-    study. Raises BadInput.
+    study. `url`: a server that is up. `at`, `set_`, `model` and `key_env` change what is written. Raises BadInput.
     """
+    asked = New.read(NEW.name, words)
+    if words or source is None or str(source).startswith(("http://", "https://")):
+        source, _ = study_of(source, asked)
     name, text = _text(source)
     path = Path(f"{name}.toml" if to is None else to)
     try:

@@ -6,7 +6,9 @@ import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, core_schema
@@ -37,6 +39,8 @@ class Option:
     names: tuple[str, ...] = ()
     head: str = ""
     is_argument: bool = False
+    is_telling: bool = False
+    """Says how an answer is told, or when to stop: of the command line, and no keyword of the Python function."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         inner, read = handler(source), self.kind.read
@@ -51,6 +55,11 @@ class Option:
 
 def option(words: str, kind: Kind, *names: str, head: str = "") -> Option:
     return Option(words, kind, names, head)
+
+
+def telling(words: str, kind: Kind, *names: str) -> Option:
+    """An option of the command line alone."""
+    return Option(words, kind, names, is_telling=True)
 
 
 def argument(words: str, metavar: str) -> Option:
@@ -83,6 +92,9 @@ class Question(BaseModel):
                 told = option_of(cls, name)
                 named = told.kind.metavar if told.is_argument else f"--{said(name)} {told.kind.metavar}"
                 raise BadInput(f"{verb} needs {named}: {told.words}", code=UNREADABLE)
+        for name, word in given.items():  # one of several may be said alone
+            if isinstance(word, str | Path) and get_origin(plain_type(cls, name)) is tuple:
+                given[name] = (word,) if option_of(cls, name).kind.read is None else word
         try:
             return cls(**given)
         except ValidationError as error:
@@ -106,7 +118,7 @@ def option_of(question: type[Question], name: str) -> Option:
 
 def plain_type(question: type[Question], name: str) -> Any:
     """The type of a field without its option and without None."""
-    return _plain(question.model_fields[name].annotation)
+    return _members(question.model_fields[name].annotation)[0]
 
 
 def _find(kind: Any) -> Option | None:
@@ -115,53 +127,76 @@ def _find(kind: Any) -> Option | None:
     return next((found for each in get_args(kind) if (found := _find(each)) is not None), None)
 
 
-def _plain(kind: Any) -> Any:
+def _members(kind: Any) -> list[Any]:
+    """The types of a union, without options and None."""
     if get_origin(kind) is Annotated:
-        return _plain(get_args(kind)[0])
+        return _members(get_args(kind)[0])
     if get_origin(kind) in (Union, types.UnionType):
-        return _plain(next(each for each in get_args(kind) if each is not type(None)))
-    return kind
+        return [found for each in get_args(kind) if each is not type(None) for found in _members(each)]
+    return [kind]
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A verb by its questions, one for each lens that it knows. `why`: the words of the option that tells everything,
-    with its `why_names`."""
+    """A verb by its questions, one for each lens that it knows. `run`: the function of the command line, as
+    "module:name". `head`: its part of `--help`. `why`: the words of the option that tells everything, with its
+    `why_names`."""
 
     name: str
     questions: tuple[type[Question], ...]
     example: str
     why: str = ""
     why_names: tuple[str, ...] = ("--why",)
+    run: str = ""
+    head: str = ""
 
     def fields(self) -> dict[str, tuple[type[Question], Option]]:
         """Every field of every question once, arguments first."""
-        found = {
-            name: (question, option_of(question, name)) for question in self.questions for name in question.model_fields
-        }
-        return dict(sorted(found.items(), key=lambda each: not each[1][1].is_argument))
+        return fields_of(*self.questions)
 
 
-def asks(verb: Verb) -> Callable[[F], F]:
-    """Gives a function the signature of its questions, and the verb as `function.verb`."""
+def fields_of(*questions: type[Question]) -> dict[str, tuple[type[Question], Option]]:
+    """Every field of some questions once, arguments first."""
+    found = {name: (question, option_of(question, name)) for question in questions for name in question.model_fields}
+    return dict(sorted(found.items(), key=lambda each: not each[1][1].is_argument))
+
+
+def asks(verb: Verb, *questions: type[Question]) -> Callable[[F], F]:
+    """Makes a function that takes `**words` the Python side of a verb: it gets the signature of the questions (all of
+    the verb without any), refuses a keyword that there is not with the nearest, and has the verb as `function.verb`.
+    """
 
     def with_signature(function: F) -> F:
         own = inspect.signature(function)
         places = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
         named = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=shown_type(question, name))
-            for name, (question, _) in verb.fields().items()
-            if name not in own.parameters
+            for name, (question, told) in fields_of(*(questions or verb.questions)).items()
+            if name not in own.parameters and not (told.is_telling or told.is_argument)
         ]
-        function.__signature__ = own.replace(parameters=[*places, *named])  # type: ignore[attr-defined]
-        function.verb = verb  # type: ignore[attr-defined]
-        return function
+        known = {each.name for each in (*places, *named) if each.kind is not inspect.Parameter.VAR_POSITIONAL}
+
+        @wraps(function)
+        def asked(*values: Any, **words: Any) -> Any:
+            for name in words:
+                if name not in known:
+                    raise unknown_option(verb.name, f"--{said(name)}", (f"--{said(each)}" for each in known))
+            return function(*values, **words)
+
+        asked.__signature__ = own.replace(parameters=[*places, *named])  # type: ignore[attr-defined]
+        asked.words = tuple(named)  # type: ignore[attr-defined]
+        asked.verb = verb  # type: ignore[attr-defined]
+        return cast(F, asked)
 
     return with_signature
 
 
 def shown_type(question: type[Question], name: str) -> str:
     """The type of a keyword in Python: a value or, where a word is read, its word."""
-    kind, told = plain_type(question, name), option_of(question, name)
-    plain = "str | Path" if kind.__name__ == "Path" else kind.__name__
-    return plain if told.kind.read is None or plain in ("str", "str | Path") else f"{plain} | str"
+    kinds, reads = _members(question.model_fields[name].annotation), option_of(question, name).kind.read is not None
+    if get_origin(kinds[0]) is tuple:
+        return "str | Sequence[str]" if not reads and get_args(kinds[0])[0] is str else "str | Sequence[Any]"
+    names = ["str | Path" if kind is Path else kind.__name__ for kind in kinds]
+    if any(kind.__module__.startswith("twinlens") for kind in kinds):  # made of a number or a word
+        names = ["float"]
+    return " | ".join(names if not reads or names[0] in ("str", "str | Path", "Any") else [*names, "str"])

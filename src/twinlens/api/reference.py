@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import builtins
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from twinlens.api.question import asks
+from twinlens.api.questions import EXPLAIN, LIST, PROBE, List
+from twinlens.api.questions import Probe as Asked
 from twinlens.api.shown import Page
 from twinlens.errors import BadInput
 
 if TYPE_CHECKING:
+    from twinlens.api.words import ListWords, ProbeWords
     from twinlens.measurement.machine.probe import Probe
 
 
-def probe(device: str = "auto", *, collectives: bool = False, ranks: int | None = None) -> Probe:
+@asks(PROBE)
+def probe(device: str = "auto", **words: Unpack[ProbeWords]) -> Probe:
     """Facts of this machine and its measured ceilings; with `collectives`, exchanges between `ranks` processes too.
 
     Raises BadInput for a device that is not here, ExecutorFailed (TL307) where a rank is lost.
     """
     from twinlens.measurement.machine import probe as machine
 
-    return machine.probe(device, collectives=collectives, ranks=ranks)
+    asked = Asked.read(PROBE.name, {"device": device, **words})
+    return machine.probe(asked.device, collectives=asked.collectives, ranks=asked.ranks)
 
 
+@asks(LIST)
 def list(
-    kind: str = "kinds", name: str | None = None, *, out: str | Path = "runs", catalogue: str | Path | None = None
+    kind: str = "kinds", name: str | None = None, *, catalogue: str | Path | None = None, **words: Unpack[ListWords]
 ) -> builtins.list[dict[str, Any]]:
     """The rows of `twinlens list KIND`: models, devices, links, prices, precisions, executors, metrics, examples, runs.
 
@@ -33,9 +40,11 @@ def list(
     from twinlens.reporting.available import rows_of
     from twinlens.system.catalogue_folder import catalogue_folder
 
-    return rows_of(kind, Path(out), name, catalogue_folder(catalogue))
+    asked = List.read(LIST.name, {"kind": kind, "name": name, **words})
+    return rows_of(asked.kind, asked.out, asked.name, catalogue_folder(catalogue))
 
 
+@asks(EXPLAIN)
 def explain(word: str | None = None) -> str:
     """The page of a metric, label, finding, error or term, of a field of a spec or of an option of an executor, as
     Markdown; without a word the list of all pages.

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from twinlens.api.diagnose import diagnoser
+from twinlens.api.question import asks
+from twinlens.api.questions import REPORT
 from twinlens.api.runs import material_of
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.record.run import Run
 
 
+@asks(REPORT)
 def report(runs: Iterable[Run], to: str | Path, title: str | None = None, left_out: Sequence[str] = ()) -> Path:
     """Write one self-contained HTML file. Returns its path. `left_out`: sentences on runs that it lacks.
 

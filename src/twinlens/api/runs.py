@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
+from twinlens.api.question import asks
+from twinlens.api.questions import SHOW, Show
 from twinlens.api.shown import Shown
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
@@ -29,6 +31,8 @@ from twinlens.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
+
+    from twinlens.api.words import ShowWords
 
 
 def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
@@ -73,10 +77,12 @@ def summary(run: Run) -> Summary:
     return summary_of(run)
 
 
-def show(*runs: str | Path | Run | Iterable[Run], whole: bool = False) -> str:
+@asks(SHOW)
+def show(*runs: str | Path | Run | Iterable[Run], **words: Unpack[ShowWords]) -> str:
     """The text that `twinlens show` prints, as text of 80 columns: of runs, of several at once (`tl.show(tl.read(…))`),
     or of folders. `whole`: every metric of a run that stands alone. Raises BadInput as `read` does.
     """
+    whole = Show.read(SHOW.name, {"runs": runs, **words}).whole
     chosen = [run for each in runs for run in _runs_of(each)]
     return Shown(plain(runs_table(material_of(chosen), searches_of(chosen), whole=whole)))
 

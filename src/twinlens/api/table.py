@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.compare import compared, pairs, sides
+from twinlens.api.question import asks
+from twinlens.api.questions import COMPARE
+from twinlens.api.questions import Table as Asked
 from twinlens.api.runs import summary
 from twinlens.comparison.lenses import LensRow, lens_rows
 from twinlens.comparison.match import Pairs, pairs_of
@@ -59,6 +62,7 @@ class Table:
         return with_words(plain)  # type: ignore[no-any-return]
 
 
+@asks(COMPARE, Asked)
 def table(kind: str, *runs: Runs) -> Table:
     """`lenses`: each measured change, training beside inference. `runtimes`: an engine beside servers of one model.
     `switches`: the default of a server against each of its switches.

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
+from twinlens.api.questions import Check
 from twinlens.api.studies import check
 from twinlens.cli.screen import err, out, print_json, sentences
-from twinlens.cli.settings import as_settings
 from twinlens.reporting.screen.check import check_screen, check_whole
-from twinlens.spec.load import load
 
 
-def run(path: Path, settings: list[str], at: list[str], json: bool, whole: bool = False) -> None:
+def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
-        checked = check(load(path, [*as_settings(at), *settings]), refuse=False)
-        if json:
+        asked = Check.read(name, given)
+        checked = check(asked.spec, refuse=False, at=asked.at, set_=asked.set_)
+        if asked.json_:
             print_json(checked.to_json())
         else:
-            out().print((check_whole if whole else check_screen)(checked))
+            out().print((check_whole if asked.all_ else check_screen)(checked))
         for sentence in checked.lacking:
             err().print(f"! not measured, the others are: {sentence}", style="yellow", markup=False)
         if checked.refusal is not None:

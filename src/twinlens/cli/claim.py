@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 from twinlens.api.claim import claim
+from twinlens.api.questions import Claim
 from twinlens.cli.screen import out, print_json, sentences
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.claim import claim_document
 
 
-def run(words: Sequence[str], fields: Mapping[str, str | None], json: bool) -> None:
+def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
-        found = claim(" ".join(words), **fields)
-        if json:
+        asked = Claim.read(name, given)
+        found = claim(" ".join(asked.words), **asked.model_dump(exclude={"words", "json_"}, exclude_none=True))
+        if asked.json_:
             print_json(found.to_json())
         else:
             out().print(screen(claim_document(found.judged)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -10,9 +9,12 @@ import click
 
 from twinlens.cli.help import Verb, Verbs
 from twinlens.pages.verbs import Row, verbs
+from twinlens.system.numpy_threads import load_numpy
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 VERB = "VERB ..."
+_ALONE = {"self_test", "try_", "instrument"}
+"""Options that measure beside what they load: numpy comes later there."""
 
 
 def add_verbs(app: Verbs) -> None:
@@ -33,28 +35,16 @@ def _group(name: str, row: Row) -> Verbs:
 def _command(name: str, row: Row) -> Verb:
     def call(**words: Any) -> None:
         given = {field: word for field, word in words.items() if word not in (None, (), False)}
-        if name.startswith("plan "):
-            from twinlens.cli.plan import run
-
-            run(name, given)
-        else:
-            _ask(row["run"], name, given)
+        if row["head"] != "Look up" and not given.keys() & _ALONE:
+            load_numpy()
+        place, _, function = row["run"].partition(":")
+        getattr(import_module(place), function)(name, given)
 
     example = f"Example: twinlens {name} {row['example']}".rstrip()
     made = Verb(name.rpartition(" ")[2], params=[_param(each) for each in row["options"]], callback=call,
                 help=row["summary"], epilog=example)  # fmt: skip
     made.head = row["head"]
     return made
-
-
-def _ask(place: str, name: str, given: Mapping[str, Any]) -> None:
-    """Read the question of a verb from its words, and call the verb with it."""
-    module = import_module(place)
-    from twinlens.cli.screen import sentences
-
-    with sentences():
-        asked = getattr(module, name.capitalize()).read(name, given)
-    getattr(module, {"list": "list_"}.get(name, name))(asked)
 
 
 def _param(row: Row) -> click.Parameter:

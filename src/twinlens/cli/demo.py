@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 from twinlens.api.demo import demo
 from twinlens.api.gate import raise_failures
+from twinlens.api.questions import Demo
 from twinlens.api.runs import as_json
 from twinlens.cli.progress import progress, tell_refusals
 from twinlens.cli.screen import err, out, print_json, sentences
@@ -15,11 +17,13 @@ from twinlens.measurement.study import Outcome
 from twinlens.record.store import end_study
 
 
-def run(folder: Path, json: bool, quiet: bool, fresh: bool) -> None:
+def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
-        done = demo(folder, watch=progress(quiet), fresh=fresh, keep_open=True, first=None if json else _print_first)
+        asked = Demo.read(name, given)
+        done = demo(asked.out, watch=progress(asked.quiet), fresh=asked.fresh, keep_open=True,
+                    first=None if asked.json_ else _print_first)  # fmt: skip
         tell_refusals(done.outcomes)
-        if json:
+        if asked.json_:
             print_json(as_json(done.runs))
         else:
             print_runs(done.runs)

@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
 from twinlens.api.diagnose import diagnosed, diagnosed_points, diagnosis_json
+from twinlens.api.questions import Diagnose
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_whole
 
 
-def run(
-    paths: list[Path],
-    json: bool,
-    whole: bool = False,
-    page: Path | None = None,
-    ceilings: Path | None = None,
-    try_: bool = False,
-    instrument: str | None = None,
-) -> None:
+def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
-        if not paths:
+        asked = Diagnose.read(name, given)
+        if asked.self_test:
+            from twinlens.cli.self_test import run_self_test
+
+            return run_self_test(map(str, asked.runs), asked.json_)
+        if not asked.runs:
             raise BadInput("diagnose what? Give a run folder, or --self-test", code="TL228")
-        runs = read(*paths)
-        if try_:
+        runs = read(*asked.runs)
+        if asked.try_:
             from twinlens.api.falsify import falsify  # what measures is not read to look at what was measured
             from twinlens.api.progress import Progress
 
             falsify(runs, watch=Progress())
-        found = diagnosed(runs, ceilings)
-        if instrument is not None:
+        found = diagnosed(runs, asked.ceilings)
+        if asked.instrument is not None:
             if len(found) != 1:
                 raise BadInput(f"--instrument takes one run, not {len(found)}", code="TL239")
             from twinlens.api.instrument import watch
 
-            watch(*found[0][0], instrument)
-            found = diagnosed(runs, ceilings)
-        points = diagnosed_points(runs, ceilings)
-        if json:
+            watch(*found[0][0], asked.instrument)
+            found = diagnosed(runs, asked.ceilings)
+        points = diagnosed_points(runs, asked.ceilings)
+        if asked.json_:
             print_json(diagnosis_json([each for _, each in found], points))
-        elif whole:
+        elif asked.all_:
             for entry, diagnosis in points:
                 out().print(diagnosis_whole(*entry.material[0], diagnosis), *([""] if len(points) > 1 else []))
         else:
             out().print(diagnoses_screen(points))
-        if page is not None:
+        if asked.file is not None:
             from twinlens.reporting.html.diagnosis_page import write_diagnosis
 
-            write_diagnosis(found, page)
-            err().print(f"report: {page.resolve()}", soft_wrap=True)
+            write_diagnosis(found, asked.file)
+            err().print(f"report: {asked.file.resolve()}", soft_wrap=True)

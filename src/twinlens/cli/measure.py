@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from twinlens.cli.asked import Asked, study_of
+from twinlens.api.questions import Measure
+from twinlens.api.spec_asked import study_of
 from twinlens.cli.help import GATES
 from twinlens.cli.opening import opening
 from twinlens.cli.screen import err, print_json, sentences
@@ -19,32 +18,18 @@ if TYPE_CHECKING:
     from twinlens.record.run import Run
 
 
-@dataclass(frozen=True, slots=True)
-class Switches:
-    """The options of `measure` that ask for no other work. `gate`: the state that it demands, None for no gate."""
-
-    json: bool
-    quiet: bool
-    fresh: bool
-    gate: str | None
-
-
-def cluster(on: str | None) -> list[str]:
-    """`--on` as the setting that it stands for."""
-    return [] if on is None else [f"executor.options.on={json.dumps(on)}"]
-
-
 def kept_weights(runs: Iterable[Run]) -> list[Path]:
     """The folders of weights that runs kept (`workload.save`), to be named as `workload.model` of another study."""
     return [kept for run in runs if (kept := run.folder / "weights").is_dir()]
 
 
-def run(asked: Asked, out: Path, switches: Switches) -> None:
+def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
-        if switches.gate not in (None, *GATES):
-            raise BadInput(f"--gate demands {' or '.join(GATES)}, not {switches.gate!r}")
-        study, given_up = study_of(asked)
-        if not switches.quiet:
+        asked = Measure.read(name, given)
+        if asked.gate not in (None, *GATES):
+            raise BadInput(f"--gate demands {' or '.join(GATES)}, not {asked.gate!r}")
+        study, given_up = study_of(asked.spec, asked)
+        if not asked.quiet:
             for line in filter(None, [*opening(study), given_up]):
                 err().print(line, soft_wrap=True)
         # The rest takes a second to load: what is about to happen is on screen by then.
@@ -55,9 +40,9 @@ def run(asked: Asked, out: Path, switches: Switches) -> None:
         from twinlens.cli.show import print_runs
         from twinlens.record.store import end_study
 
-        outcome = measure(study, out, watch=progress(switches.quiet), fresh=switches.fresh, keep_open=True)
+        outcome = measure(study, asked.out, watch=progress(asked.quiet), fresh=asked.fresh, keep_open=True)
         tell_refusals([outcome])
-        if switches.json:
+        if asked.json_:
             print_json(as_json(outcome.runs))
         else:
             print_runs(outcome.runs)
@@ -67,5 +52,5 @@ def run(asked: Asked, out: Path, switches: Switches) -> None:
         sys.stdout.flush()
         end_study(outcome.folder)
         raise_failures(outcome)
-        if switches.gate is not None:
-            gate(outcome, switches.gate)
+        if asked.gate is not None:
+            gate(outcome, asked.gate)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 
+from twinlens.api.questions import Probe as Asked
 from twinlens.api.reference import probe
 from twinlens.cli.probe_collectives import collectives, remarks
 from twinlens.cli.screen import err, out, print_json, sentences
@@ -23,13 +25,14 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def run(device: str, json: bool, quiet: bool, with_collectives: bool = False, ranks: int | None = None) -> None:
+def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
-        if not quiet and not json:
-            exchanges = ", and exchanges between processes, a minute" if with_collectives else ""
+        asked = Asked.read(name, given)
+        if not asked.quiet and not asked.json_:
+            exchanges = ", and exchanges between processes, a minute" if asked.collectives else ""
             err().print(f"measuring ceilings, ten seconds on a processor and half a minute on a GPU{exchanges} …")
-        probed = probe(device, collectives=with_collectives, ranks=ranks)
-        if json:
+        probed = probe(asked.device, collectives=asked.collectives, ranks=asked.ranks)
+        if asked.json_:
             print_json(probed.to_json())
             return
         console = out()

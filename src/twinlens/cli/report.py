@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Mapping
+from typing import Any
 
+from twinlens.api.questions import Report
 from twinlens.api.report import report
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, sentences
 
 
-def run(paths: list[Path], file: Path) -> None:
+def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
-        runs = read(*paths, skip_broken=True)
-        report(runs, file, left_out=[f"A run is left out: {fault}." for fault in runs.faults])
-        err().print(f"report: {file.resolve()}", soft_wrap=True)
+        asked = Report.read(name, given)
+        runs = read(*asked.runs, skip_broken=True)
+        report(runs, asked.file, left_out=[f"A run is left out: {fault}." for fault in runs.faults])
+        err().print(f"report: {asked.file.resolve()}", soft_wrap=True)
         if runs.faults:
             raise runs.fault

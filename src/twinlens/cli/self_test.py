@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from rich.status import Status
 
 from twinlens.api.self_test import Told, self_test, self_test_json
-from twinlens.cli.screen import err, out, print_json, sentences
+from twinlens.cli.screen import err, out, print_json
 from twinlens.errors import GateFailed
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.self_test import self_test_document
 from twinlens.reporting.wording.self_test import wrong_words
 
 
-def run(names: list[str], json: bool) -> None:
-    with sentences():
-        with _progress() as told:
-            results = self_test(*names, told=told)
-        if json:
-            print_json(self_test_json(results))
-        else:
-            out().print(screen(self_test_document(results)))
-        if wrong := wrong_words(results):
-            raise GateFailed(wrong)
+def run_self_test(names: Iterable[str], json: bool) -> None:
+    with _progress() as told:
+        results = self_test(*names, told=told)
+    if json:
+        print_json(self_test_json(results))
+    else:
+        out().print(screen(self_test_document(results)))
+    if wrong := wrong_words(results):
+        raise GateFailed(wrong)
 
 
 @contextmanager

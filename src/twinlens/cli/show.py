@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
+from twinlens.api.questions import Show
 from twinlens.api.runs import as_json, material_of, peers, read, write_rows
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
@@ -21,51 +21,41 @@ from twinlens.reporting.text.peer_table import peer_table
 from twinlens.reporting.tidy import as_csv, tidy_rows
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """In what form runs are shown: on a screen unless one of these is asked for; `whole` is of the screen."""
-
-    json: bool = False
-    tool: str | None = None
-    whole: bool = False
-    csv: bool = False
-    markdown: bool = False
-    parquet: Path | None = None
-
-    def check(self) -> None:
-        """Raises BadInput where two forms are asked for at once."""
-        asked = {"--all": self.whole, "--csv": self.csv, "--markdown": self.markdown, "--parquet": self.parquet}
-        named = [name for name, on in (asked | {"--json or --as": self.json or self.tool}).items() if on]
-        if len(named) > 1:
-            raise BadInput(f"{' and '.join(named)} are two forms of the same runs: choose one of them")
-
-
-def run(paths: list[Path], form: Form) -> None:
+def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
-        form.check()
-        runs = read(*paths, skip_broken=True)
-        _print(runs, form)
-        if form.tool is None and not runs.faults:
+        asked = Show.read(name, given)
+        _refuse_two_forms(asked)
+        runs = read(*asked.runs, skip_broken=True)
+        _print(runs, asked)
+        if asked.tool is None and not runs.faults:
             with suppress(OSError):  # a folder that cannot be written can still be read
                 renew_paired(material_of(runs))
         if runs.faults:
             raise runs.fault
 
 
-def _print(runs: Runs, form: Form) -> None:
-    if form.tool is not None:
-        _print_as(runs, form.tool, form.json)
-    elif form.json:
+def _refuse_two_forms(asked: Show) -> None:
+    forms = {"--all": asked.whole, "--csv": asked.csv, "--markdown": asked.markdown, "--parquet": asked.parquet,
+             "--json or --as": asked.json_ or asked.tool}  # fmt: skip
+    named = [name for name, on in forms.items() if on]
+    if len(named) > 1:
+        raise BadInput(f"{' and '.join(named)} are two forms of the same runs: choose one of them")
+
+
+def _print(runs: Runs, asked: Show) -> None:
+    if asked.tool is not None:
+        _print_as(runs, asked.tool, asked.json_)
+    elif asked.json_:
         print_json(as_json(runs))
-    elif form.csv:
+    elif asked.csv:
         sys.stdout.write(as_csv(tidy_rows(summary for _, summary in material_of(runs))))
-    elif form.markdown:
+    elif asked.markdown:
         sys.stdout.write(markdown(material_of(runs)))
-    elif form.parquet is not None:
-        write_rows(runs, form.parquet)
-        err().print(f"rows: {form.parquet.resolve()}", soft_wrap=True)
+    elif asked.parquet is not None:
+        write_rows(runs, asked.parquet)
+        err().print(f"rows: {asked.parquet.resolve()}", soft_wrap=True)
     else:
-        print_runs(runs, whole=form.whole)
+        print_runs(runs, whole=asked.whole)
 
 
 def print_runs(runs: Iterable[Run], *, whole: bool = False) -> None:

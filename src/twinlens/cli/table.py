@@ -1,34 +1,19 @@
-"""`python -m twinlens.cli.table` writes the table of verbs (`pages/verbs.json`) from their questions."""
+"""`python -m twinlens.cli.table` writes what is made of the questions: `pages/verbs.json` and `api/words.pyi`."""
 
 from __future__ import annotations
 
 import inspect
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any, get_origin
 
+import twinlens as tl
+import twinlens.api
 import twinlens.pages
-from twinlens.api.question import Option, Question, option_of, plain_type, said
+from twinlens.api.plan.verbs import VERBS as PLANS
+from twinlens.api.question import Option, Question, plain_type, said
+from twinlens.api.questions import VERBS
 
-_TOP = (
-    ("demo", "Measure", "measuring", ""),
-    ("measure", "Measure", "measuring", "chat --at rate_per_s=2,4 --set protocol.repeats=3"),
-    ("check", "Measure", "measuring", "chat --at rate_per_s=2,4"),
-    ("new", "Measure", "measuring", "chat -o my.toml"),
-    ("probe", "Measure", "measuring", "--json > machine.json"),
-    ("show", "Read", "reading", "runs/STUDY --all"),
-    ("diagnose", "Read", "reading", "runs/STUDY"),
-    ("compare", "Read", "reading", "runs/BEFORE runs/AFTER --fail-if 'TTFT p99 +5%'"),
-    ("report", "Read", "reading", "runs -o report.html"),
-    ("claim", "Read", "judging", "'70B Q4 does 45 tok/s on 1.79 TB/s'"),
-    ("evidence", "Read", "judging", "runs/STUDY -o pack.zip"),
-    ("plan", "Plan", "", ""),
-    ("explain", "Look up", "looking_up", "ttft"),
-    ("list", "Look up", "looking_up", "examples"),
-)
-"""Verbs as `--help` lists them: name, head, file in `cli/verb`, and words of the example."""
-_PLAN = ("fit", "cost", "choose", "capacity", "roi", "calibrate", "check", "checkpoint", "method", "model", "quotes")
 HEADS = {
     "Model": (
         "model", "models", "precision", "kv", "beside", "training-model", "training-precision", "licence", "scores",
@@ -66,34 +51,42 @@ HEADS = {
     "Output": ("why", "all", "output", "json", "help"),
 }  # fmt: skip
 """Heads of options of planning, by their names, unless an option names another."""
+FUNCTIONS: tuple[Any, ...] = (tl.check, tl.claim, tl.compare, tl.demo, tl.evidence, tl.history, tl.ledger, tl.list,
+                              tl.measure, tl.new, tl.probe, tl.show, *PLANS)  # fmt: skip
+"""Every function whose keywords are those of a question."""
+_WORDS_HEAD = '''"""Keywords of the verbs, made from their questions by `make reference`."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypedDict
+'''
 _HEAD_OF = {name: head for head, names in HEADS.items() for name in names}
 
 
 def table() -> dict[str, dict[str, Any]]:
     """Every verb by its name, as `pages/verbs.json` has it."""
     found: dict[str, dict[str, Any]] = {}
-    for name, head, file, example in _TOP:
-        if name == "plan":
-            found[name] = {"summary": "What fits, how fast it would be, and what it costs.", "head": head}
-            found |= {f"plan {each}": _plan_verb(each) for each in _PLAN}
-            continue
-        question: type[Question] = getattr(import_module(f"twinlens.cli.verb.{file}"), name.capitalize())
-        options = [_row(question, field, option_of(question, field)) for field in question.model_fields]
-        found[name] = {"summary": inspect.getdoc(question), "head": head, "example": example,
-                       "run": f"twinlens.cli.verb.{file}", "options": _ordered(options)}  # fmt: skip
+    for verb in VERBS:
+        if verb.head == "Look up" and "plan" not in found:
+            found["plan"] = {"summary": "What fits, how fast it would be, and what it costs.", "head": "Plan"}
+            found |= {f"plan {function.__name__}": _plan_verb(function) for function in PLANS}
+        options = [_row(question, field, told) for field, (question, told) in verb.fields().items()]
+        found[verb.name] = {"summary": inspect.getdoc(verb.questions[0]), "head": verb.head, "example": verb.example,
+                            "run": verb.run, "options": options}  # fmt: skip
     return found
 
 
-def _plan_verb(name: str) -> dict[str, Any]:
-    module = import_module(f"twinlens.api.plan.{name}")
-    options = [_row(question, field, told) for field, (question, told) in module.VERB.fields().items()]
-    options += _telling(name, module.VERB)
+def _plan_verb(function: Any) -> dict[str, Any]:
+    verb = function.verb
+    options = [_row(question, field, told) for field, (question, told) in verb.fields().items()]
+    options += _telling(function.__name__, verb)
     for each in options:
         long = next((one for one in each.get("names", ()) if one.startswith("--")), "").removeprefix("--")
         each["head"] = each.get("head") or _HEAD_OF.get(long, "Output" if each.get("hidden") else "Other")
     options.sort(key=lambda each: [*HEADS, "Other"].index(each["head"]))
-    summary = (inspect.getdoc(getattr(module, name)) or "").partition("\n\n")[0].replace("\n", " ")
-    return {"summary": summary, "head": "", "example": module.VERB.example, "run": "twinlens.cli.plan",
+    summary = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
+    return {"summary": summary, "head": "", "example": verb.example, "run": "twinlens.cli.plan:run",
             "options": options}  # fmt: skip
 
 
@@ -123,15 +116,11 @@ def _row(question: type[Question], field: str, told: Option) -> dict[str, Any]:
         row |= {"flag": True}
     elif not told.is_argument:
         row |= {"metavar": told.kind.metavar}
-        if isinstance(default, str | int | float | Path) and default is not None:
+        if isinstance(default, str | int | float | Path) and default != "":
             row["help"] = f"{told.words}  [default: {default}]".strip()
     if get_origin(kind) is tuple and told.kind.read is None:
         row |= {"many": True}
     return row | ({"head": told.head} if told.head else {})
-
-
-def _ordered(options: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return sorted(options, key=lambda each: not each.get("argument"))
 
 
 def text() -> str:
@@ -152,5 +141,20 @@ def text() -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
+def words() -> str:
+    """The keywords of every verb with their types, for checkers and editors, as the text of `api/words.pyi`."""
+    parts = [_WORDS_HEAD]
+    for function in FUNCTIONS:
+        fields = "".join(f"    {each.name}: {each.annotation} | None\n" for each in function.words)
+        parts.append(f"class {words_name(function)}(TypedDict, total=False):\n{fields}")
+    return "\n".join(parts)
+
+
+def words_name(function: Any) -> str:
+    """The name of the keywords of a verb: `ShowWords`, `PlanFitWords`."""
+    return f"{'Plan' if function.verb.name.startswith('plan ') else ''}{function.__name__.title()}Words"
+
+
 if __name__ == "__main__":
     Path(twinlens.pages.__file__).with_name("verbs.json").write_text(text(), encoding="utf-8")
+    Path(twinlens.api.__file__).with_name("words.pyi").write_text(words(), encoding="utf-8")

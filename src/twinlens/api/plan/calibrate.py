@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_args
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.asked import asked_device
@@ -25,6 +25,7 @@ from twinlens.system.document import read_json
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanCalibrateWords
     from twinlens.reporting.document.block import Document
 
 
@@ -84,7 +85,7 @@ VERB = Verb("plan calibrate", (CalibrateAsked,), "runs --device H100 -o constant
 
 
 @asks(VERB)
-def calibrate(*runs: str | Path | Run, **words: Any) -> Calibration:
+def calibrate(*runs: str | Path | Run, **words: Unpack[PlanCalibrateWords]) -> Calibration:
     """Move the constants of predictions to your own runs, served or trained, and see how near they come.
 
     They are held to median TTFT and TPOT of each served run, at its rate or its users, and to the median step of each

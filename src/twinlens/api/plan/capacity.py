@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, get_args
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
@@ -34,6 +34,7 @@ from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.theory.parameter import parameters
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanCapacityWords
     from twinlens.reporting.document.block import Document
 
 _TARGET = Target(2.0, 0.1)
@@ -100,16 +101,16 @@ VERB = Verb(
 
 
 @asks(VERB)
-def capacity(model: str | None = None, **words: Any) -> CapacityResult:
+def capacity(model: str | None = None, **words: Unpack[PlanCapacityWords]) -> CapacityResult:
     """How much it serves or trains and how fast, with bands: latency, users at a target, devices, time to train.
 
     `capacity("8B", device="H100", users=32, prompt="2K")`. `known`: a file of `plan calibrate`. Raises BadInput for
     unknown names, and (TL231) for values that cannot be.
     """
-    words = {"model": model, **words}
-    if words.get("train") is not None:
-        return _training(TrainingCapacityAsked.read(VERB.name, words, ServingCapacityAsked))
-    return _serving(ServingCapacityAsked.read(VERB.name, words, TrainingCapacityAsked))
+    given = {"model": model, **words}
+    if given.get("train") is not None:
+        return _training(TrainingCapacityAsked.read(VERB.name, given, ServingCapacityAsked))
+    return _serving(ServingCapacityAsked.read(VERB.name, given, TrainingCapacityAsked))
 
 
 def _training(asked: TrainingCapacityAsked) -> CapacityResult:

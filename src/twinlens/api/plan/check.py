@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import seconds_of
@@ -60,6 +60,7 @@ from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanCheckWords
     from twinlens.reporting.document.block import Document
 
 RUNTIMES = ("vllm", "trtllm", "llama.cpp")
@@ -122,7 +123,7 @@ VERB = Verb("plan check", (CheckAsked,), "--model 70B --device H100 --devices 4 
 
 
 @asks(VERB)
-def check(model: str | None = None, **words: Any) -> CheckResult:
+def check(model: str | None = None, **words: Unpack[PlanCheckWords]) -> CheckResult:
     """Before money or hours go: will it work together, power, heat, link, errors, deadline, users at a speed.
 
     `check("70B", device="H100", devices=8, runtime="vllm")`; training: `train`, `tokens` and `deadline`. `table`: your

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.compare import sides
 from twinlens.api.documented import Documented
@@ -23,6 +23,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.workload.workload import TrainingWorkload
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanCheckpointWords
     from twinlens.reporting.document.block import Document
 
 _METRICS = {"save": "save_cost_s", "restart": "recovery_s"}
@@ -75,7 +76,7 @@ VERB = Verb(
 
 
 @asks(VERB)
-def checkpoint(run: str | Path | None = None, **words: Any) -> CheckpointResult:
+def checkpoint(run: str | Path | None = None, **words: Unpack[PlanCheckpointWords]) -> CheckpointResult:
     """How often to save training: the best interval by Daly, with its band, and the goodput it keeps.
 
     `checkpoint("runs/…", mtbf="8h")`, or `checkpoint(save="40s", restart="5min", mtbf="3h")`. `mtbf` is of the whole

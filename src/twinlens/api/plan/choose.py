@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
@@ -64,6 +64,7 @@ from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanChooseWords
     from twinlens.reporting.document.block import Document
 
 _SLOW = 0.1
@@ -132,7 +133,7 @@ VERB = Verb("plan choose", (ChooseAsked,), "--model 70B --users 16 --context 8K"
 
 
 @asks(VERB)
-def choose(model: str | None = None, **words: Any) -> ChooseResult:
+def choose(model: str | None = None, **words: Unpack[PlanChooseWords]) -> ChooseResult:
     """What would serve it and what would train it, ranked apart; one shared system or two.
 
     `choose("70B", training=30, users=16, context="8K", speed=20)`. `beside`: other models to serve, each on devices of

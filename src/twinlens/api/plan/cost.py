@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import grams_of
@@ -32,6 +32,7 @@ from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanCostWords
     from twinlens.reporting.document.block import Document
 
 
@@ -78,7 +79,7 @@ VERB = Verb("plan cost", (CostAsked,), "--throughput '4 requests/s' --rent '3 US
 
 
 @asks(VERB)
-def cost(throughput: object = None, **words: Any) -> CostResult:
+def cost(throughput: object = None, **words: Unpack[PlanCostWords]) -> CostResult:
     """What it costs: a request, a million tokens, a thousand users a month; hardware and energy apart.
 
     `cost(model="70B", device="B200", devices=2, users=1000)`, `cost("4 requests/s", rent="3 USD/h")`. With a model its

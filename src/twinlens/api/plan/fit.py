@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
@@ -44,6 +44,7 @@ from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanFitWords
     from twinlens.reporting.document.block import Document
 
 
@@ -118,7 +119,7 @@ VERB = Verb("plan fit", (ServingFit, TrainingFit), "--model 70B --device H100 --
 
 
 @asks(VERB)
-def fit(model: str | None = None, **words: Any) -> FitResult:
+def fit(model: str | None = None, **words: Unpack[PlanFitWords]) -> FitResult:
     """Will it fit, serving or training: on which devices, with what head-room, and what flips the answer.
 
     `fit("70B", users=16, context="32K", device="B200")`, `fit("70B", train="full")`. `beside`: other models that are
@@ -126,13 +127,13 @@ def fit(model: str | None = None, **words: Any) -> FitResult:
     `like`: a run, whose memory by part goes before the arithmetic. Raises BadInput for unknown names (TL201, TL203,
     TL204), and for values that cannot be or belong to the other lens (TL231).
     """
-    words = {"model": model, **words}
-    seen = like_memory(words["like"]) if words.get("like") is not None else None
-    if words.get("train") is None and seen is not None and isinstance(seen.plan, Training):
-        words["train"] = seen.plan.method
-    if words.get("train") is not None:
-        return _training(TrainingFit.read(VERB.name, words, ServingFit), seen)
-    return _serving(ServingFit.read(VERB.name, words, TrainingFit), seen)
+    given: dict[str, Any] = {"model": model, **words}
+    seen = like_memory(given["like"]) if given.get("like") is not None else None
+    if given.get("train") is None and seen is not None and isinstance(seen.plan, Training):
+        given["train"] = seen.plan.method
+    if given.get("train") is not None:
+        return _training(TrainingFit.read(VERB.name, given, ServingFit), seen)
+    return _serving(ServingFit.read(VERB.name, given, TrainingFit), seen)
 
 
 def _subject(asked: _Fit, seen: LikeMemory | None) -> Subject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import dollars_of, trained_tokens_of
@@ -26,6 +26,7 @@ from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanMethodWords
     from twinlens.reporting.document.block import Document
 
 _SOURCES = 36
@@ -91,7 +92,7 @@ _COUNTS = {"prompt", "answer", "context", "retrieved", "example_tokens", "shots"
 
 
 @asks(VERB)
-def method(model: str | None = None, **words: Any) -> MethodResult:
+def method(model: str | None = None, **words: Unpack[PlanMethodWords]) -> MethodResult:
     """Prompt, retrieval, fine-tuning or from scratch: what each meets, takes and costs, and what flips the choice.
 
     `method("8B", device="H100", corpus="20M", changes="daily")`. Raises BadInput for unknown names (TL201, TL204) and

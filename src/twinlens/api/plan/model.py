@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import dollars_of
@@ -28,6 +28,7 @@ from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanModelWords
     from twinlens.reporting.document.block import Document
 
 DOLLARS = Kind("DOLLARS", dollars_of)
@@ -91,7 +92,7 @@ VERB = Verb(
 
 
 @asks(VERB)
-def model(models: Sequence[str] | None = None, **words: Any) -> ModelResult:
+def model(models: Sequence[str] | None = None, **words: Unpack[PlanModelWords]) -> ModelResult:
     """Which model: constraints filter, then memory, predicted speed, cost and your own scores; the Pareto set.
 
     `model(["8B", "qwen3-8b"], device="H100", users=16, scores="scores.csv")`. `scores`: a CSV file with the columns
@@ -113,8 +114,8 @@ def model(models: Sequence[str] | None = None, **words: Any) -> ModelResult:
     licences = tuple(each.strip().lower() for each in asked.licence.split(",")) if asked.licence else None
     slowest = None if asked.most_tpot is None else asked.most_tpot / 1000
     limits = Limits(slowest, asked.least_quality, asked.most_cost, licences)
-    words = asked.model_dump(include={"users", "context", "precision"})
-    plans = [serving_of(subject_of(name, whole), ServingFit.read(VERB.name, words)) for name in asked.models]
+    served = asked.model_dump(include={"users", "context", "precision"})
+    plans = [serving_of(subject_of(name, whole), ServingFit.read(VERB.name, served)) for name in asked.models]
     length = asked.answer or min(256, plans[0].context // 2)
     if length >= plans[0].context:
         raise BadInput(f"--answer {length} leaves nothing of a context of {plans[0].context}", code="TL231")

@@ -53,10 +53,10 @@ def predicted(
                            code=UNREADABLE)  # fmt: skip
         return None
     rest: dict[str, Any] = {name: given[name] for name in ("tensor", "ttft", "tpot", "of") if name in given}
+    rest |= {"devices": devices, "prompt": options.get("input_tokens"), "answer": options.get("output_tokens")}
     found = capacity(
-        str(given["model"]), device=device, devices=devices, catalogue=catalogue, rate=_LIGHT,
-        precision=_word(given.get("precision")), engine=_word(given.get("engine")),
-        prompt=options.get("input_tokens"), answer=options.get("output_tokens"), **rest,
+        str(given["model"]), device=device, catalogue=catalogue, rate=_LIGHT,
+        precision=_word(given.get("precision")), engine=_word(given.get("engine")), **rest,
     )  # fmt: skip
     if not isinstance(found.answer, ServingCapacity):
         raise TypeError("a rate of requests is of serving")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
@@ -15,6 +15,7 @@ from twinlens.record.codec import encode
 from twinlens.spec.quote import read_quote
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanQuotesWords
     from twinlens.reporting.document.block import Document
 
 
@@ -49,7 +50,9 @@ VERB = Verb("plan quotes", (QuotesAsked,), "a.toml b.toml --input 1024 --output 
 
 
 @asks(VERB)
-def quotes(one: str | Path | None = None, other: str | Path | None = None, **words: Any) -> QuotesResult:
+def quotes(
+    one: str | Path | None = None, other: str | Path | None = None, **words: Unpack[PlanQuotesWords]
+) -> QuotesResult:
     """Two quotes brought to money per million output tokens at the same work, and what is not comparable.
 
     Raises BadInput (TL231).

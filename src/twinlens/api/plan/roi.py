@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.documented import Documented
 from twinlens.api.plan.amount import months_of
@@ -32,6 +32,7 @@ from twinlens.spec.device import Device
 from twinlens.system.catalogue_folder import catalogue_folder
 
 if TYPE_CHECKING:
+    from twinlens.api.words import PlanRoiWords
     from twinlens.reporting.document.block import Document
 
 _MONTHS = (12, 24, 36)
@@ -76,7 +77,7 @@ VERB = Verb("plan roi", (RoiAsked,), "--device H100 --energy '0.1 USD/kWh'", "Ev
 
 
 @asks(VERB)
-def roi(**words: Any) -> RoiResult:
+def roi(**words: Unpack[PlanRoiWords]) -> RoiResult:
     """To buy, rent, reserve or call an API: costs over months, where buying pays, and what flips it.
 
     `roi(buy="37500 USD", rent="3 USD/h", hours=8, energy="0.12 USD/kWh", power="700W")`. `busy`: share of hours used,

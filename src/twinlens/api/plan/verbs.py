@@ -28,3 +28,6 @@ __all__ = [
     "quotes",
     "roi",
 ]
+
+VERBS = (fit, cost, choose, capacity, roi, calibrate, check, checkpoint, method, model, quotes)
+"""The verbs, in the order of the command line."""

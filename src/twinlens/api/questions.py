@@ -1,0 +1,267 @@
+"""The questions of the verbs at the top: their options, written once for the command line, Python and `explain`.
+
+This file loads quickly: what runs a verb is named by its `Verb`, and imported when it is asked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from twinlens.api.question import Kind, Question, Verb, argument, option, telling
+from twinlens.errors import BadInput
+
+FILE, FOLDER, NAME, TOKENS, COUNT = map(Kind, ("FILE", "FOLDER", "NAME", "TOKENS", "COUNT"))
+FLAG, PAGE, PACK, FORMAT = Kind(""), Kind("FILE.html"), Kind("FILE.zip"), Kind("FORMAT")
+
+Set = Annotated[tuple[str, ...], option("Change a field of the spec.", Kind("PATH=VALUE"))]
+At = Annotated[
+    tuple[str, ...],
+    option("How hard: rate_per_s=1,2,4, concurrency=1,8 …; rate_per_s=search: the highest within an SLO.",
+           Kind("FIELD=V,V")),
+]  # fmt: skip
+Url = Annotated[str, option("An OpenAI-compatible server that is up; no file is needed.", Kind("URL"))]
+Model = Annotated[str, option("The model; with --url, where it serves several.", NAME)]
+KeyEnv = Annotated[str, option("Holds the key, else OPENAI_API_KEY.", Kind("VARIABLE"))]
+Out = Annotated[Path, option("Where run folders go.", FOLDER)]
+Fresh = Annotated[bool, option("Start over instead of resuming an unfinished study.", FLAG)]
+Runs = Annotated[tuple[Any, ...], argument("Run folders, study folders, or folders of them.", "RUN")]
+Sides = Annotated[
+    tuple[Any, ...], argument("Run or study folders, the baseline first; FOLDER@batch=4: a point.", "RUN")
+]
+Json = Annotated[bool, telling("Machine-readable output on stdout.", FLAG)]
+Quiet = Annotated[bool, telling("No progress.", FLAG, "-q", "--quiet")]
+Page = Annotated[Path, telling("Write an HTML page, too.", PAGE, "-o", "--output")]
+_GATE = (
+    "Exit 1 if a point is not in that state (valid if none is named), misses its target, its SLO is missed or "
+    "undecided, or it is a no-go."
+)
+
+
+class Demo(Question):
+    """Train and serve a small model here, and report both lenses."""
+
+    out: Out = Path("runs")
+    json_: Json = False
+    quiet: Quiet = False
+    fresh: Fresh = False
+
+
+class Measure(Question):
+    """Measure a spec, an example, or a server that is up (--url). An interrupted study is resumed."""
+
+    spec: Annotated[str, argument("A spec file, a shipped example, or a run folder.", "SPEC")] | None = None
+    url: Url | None = None
+    model: Model | None = None
+    key_env: KeyEnv | None = None
+    at: At = ()
+    set_: Set = ()
+    quick: Annotated[bool, option("A minute of load, for a look: one short run a point.", FLAG)] = False
+    out: Out = Path("runs")
+    json_: Json = False
+    quiet: Quiet = False
+    fresh: Fresh = False
+    gate: Annotated[str, telling(_GATE, Kind("[valid|provisional]"))] | None = None
+    on: Annotated[str, option("Generate the load, or train, on a Ray cluster.", Kind("ray://HOST:PORT"))] | None = None
+
+
+class Check(Question):
+    """Check a spec and predict it from theory; touches nothing."""
+
+    spec: Annotated[Path, argument("A spec file, or a shipped example.", "SPEC")]
+    set_: Set = ()
+    at: At = ()
+    all_: Annotated[bool, telling("The whole spec, and every quantity.", FLAG)] = False
+    json_: Json = False
+
+
+class New(Question):
+    """Write a spec to edit: an example, a run again, or a server."""
+
+    what: Annotated[str, argument("Its name: `twinlens list examples`.", "EXAMPLE")] | None = None
+    source: Annotated[Path, telling("What this run or study was asked for.", Kind("RUN"), "--from")] | None = None
+    url: Url | None = None
+    model: Model | None = None
+    key_env: KeyEnv | None = None
+    at: At = ()
+    set_: Set = ()
+    file: Annotated[Path, telling("Where the spec is written.", Kind("FILE.toml"), "-o", "--output")] | None = None
+
+
+def _ranks(name: str, word: object) -> int:
+    text = str(word).strip()
+    if not (text.isdecimal() and len(text) < 5 and 2 <= int(text) <= 1024):
+        raise BadInput(f"--{name} is a whole number from 2 to 1,024, not {text[:40]!r}", code="TL231")
+    return int(text)
+
+
+class Probe(Question):
+    """Who is this machine, with measured ceilings per precision."""
+
+    device: Annotated[str, option("auto, cpu, cuda or cuda:N.", NAME)] = "auto"
+    collectives: Annotated[bool, option("Time exchanges between processes too, a minute.", FLAG)] = False
+    ranks: Annotated[int, option("Processes of --collectives; one per GPU, or 2.", Kind("COUNT", _ranks))] | None = None
+    json_: Json = False
+    quiet: Quiet = False
+
+
+class Show(Question):
+    """A run on one screen, or the points of a study in tables. With --as vllm: as that tool counts."""
+
+    runs: Runs
+    json_: Json = False
+    tool: Annotated[str, telling("In the figures of another tool.", Kind("TOOL"), "--as")] | None = None
+    whole: Annotated[bool, option("Every metric, and how each was computed.", FLAG, "--all")] = False
+    csv: Annotated[bool, telling("Every metric of every run, a line each.", FLAG)] = False
+    markdown: Annotated[bool, telling("For an issue or a pull request.", FLAG)] = False
+    parquet: Annotated[Path, telling("Write the steps or requests to a file.", FILE)] | None = None
+
+
+class Diagnose(Question):
+    """What binds a run: its time by part, four counters, and what to try."""
+
+    runs: Runs = ()
+    json_: Json = False
+    all_: Annotated[bool, telling("Every finding, with all that decided.", FLAG)] = False
+    self_test: Annotated[bool, telling("Saturate one resource after another here; RUN may name cases.", FLAG)] = False
+    try_: Annotated[bool, telling("Measure the change that would prove its verdict wrong.", FLAG)] = False
+    file: Page | None = None
+    ceilings: Annotated[Path, option("Of the server's machine, from `probe --json`.", Kind("PROBE.json"))] | None = None
+    instrument: Annotated[str, telling("Its work once more, watched; in no figure.", Kind("profiler"))] | None = None
+
+
+All = Annotated[bool, telling("Every finding and every figure.", FLAG)]
+Markdown = Annotated[bool, telling("A table for a pull request.", FLAG)]
+Metric = Annotated[str, option("This one only: 'TTFT p99', 'tokens/s' …", NAME)]
+
+
+class _Sides(Question):
+    runs: Sides
+    json_: Json = False
+    file: Page | None = None
+
+
+class Compare(_Sides):
+    """Whether runs may be compared, how far apart they are, and why."""
+
+    lens: ClassVar = "a comparison of two"
+    instead: ClassVar = "it goes with --ledger, --table or --history"
+    all_: All = False
+    markdown: Markdown = False
+    fail_if: Annotated[tuple[str, ...], telling("Exit 1 beyond it: 'TTFT p99 +5%'.", Kind("LIMIT"))] = ()
+    noise: Annotated[Path, option("One spec at three times: the noise floor.", FOLDER)] | None = None
+    metric: Metric | None = None
+
+
+class Ledger(_Sides):
+    """A baseline and steps, with what each one gave."""
+
+    lens: ClassVar = "a ledger"
+    instead: ClassVar = "leave --ledger out"
+    ledger: Annotated[bool, telling("A baseline and steps, with what each one gave.", FLAG)] = False
+    price_per_hour: (
+        Annotated[float, option("Of the machine, for the cost column of a ledger.", Kind("PRICE"))] | None
+    ) = None
+    per_month: Annotated[float, option("Inferences a month, for what a step repays.", COUNT)] | None = None
+
+
+class Table(_Sides):
+    """Both lenses side by side, an engine beside servers, or a server's switches."""
+
+    lens: ClassVar = "a table"
+    instead: ClassVar = "leave --table out"
+    all_: All = False
+    table: Annotated[
+        str, telling("lenses: both side by side; runtimes: the kernels' share; switches: each.", Kind("TABLE"))
+    ] = ""
+
+
+class History(_Sides):
+    """A metric over time: when it changed, and what changed then."""
+
+    lens: ClassVar = "a history"
+    instead: ClassVar = "leave --history out"
+    all_: All = False
+    markdown: Markdown = False
+    metric: Metric | None = None
+    history: Annotated[bool, telling("The metric over time: when it changed, and what changed then.", FLAG)] = False
+
+
+class Report(Question):
+    """Write one self-contained HTML file."""
+
+    runs: Runs
+    file: Annotated[Path, telling("Where the page is written.", PAGE, "-o", "--output")] = Path("report.html")
+
+
+class Claim(Question):
+    """Whether a figure in a sentence holds: computed, what is missing, and what would be right."""
+
+    words: Annotated[tuple[str, ...], argument("'70B Q4 does 45 tok/s on 1.79 TB/s'.", "SENTENCE")] = ()
+    says: Annotated[str, option("The figure: '45 tok/s', '40 GB'.", Kind("FIGURE"))] | None = None
+    model: Annotated[str, option("A size or a model: 70B.", NAME)] | None = None
+    precision: Annotated[str, option("FP16, INT8, Q4_K_M …", FORMAT)] | None = None
+    kv: Annotated[str, option("Of the KV cache.", FORMAT)] | None = None
+    batch: Annotated[int | str, option("Sequences at a time.", COUNT)] | None = None
+    users: Annotated[int | str, option("Served at the same time.", COUNT)] | None = None
+    context: Annotated[int | str, option("8192, 32K …", TOKENS)] | None = None
+    device: Annotated[str, option("H100 …", NAME)] | None = None
+    devices: Annotated[int | str, option("How many of them.", COUNT)] | None = None
+    bandwidth: Annotated[str, option("'1.79 TB/s'.", Kind("RATE"))] | None = None
+    json_: Json = False
+
+
+class Evidence(Question):
+    """Runs in a file that others can check (-o, --verify); which runs answer (--for)."""
+
+    runs: Runs = ()
+    file: Annotated[Path, telling("Write the pack.", PACK, "-o", "--output")] | None = None
+    name: Annotated[str, option("Who measured.", NAME)] | None = None
+    organisation: Annotated[str, option("Who submits the pack.", NAME)] | None = None
+    contact: Annotated[str, option("Whom to ask about it.", Kind("ADDRESS"))] | None = None
+    role: Annotated[str, option("buyer, vendor, 'third party'.", Kind("ROLE"))] | None = None
+    key: Annotated[Path, option("Sign with this key of ssh.", FILE)] | None = None
+    verify: Annotated[Path, telling("Check a pack.", PACK)] | None = None
+    question: (
+        Annotated[str, telling("Which runs answer: precision=bf16,rate_per_s=8,slo.ttft_s=0.5", Kind("FIELDS"),
+                               "--for")]
+        | None
+    ) = None  # fmt: skip
+    signers: Annotated[Path, telling("Whose keys are whose: ssh's allowed_signers.", FILE)] | None = None
+    json_: Json = False
+
+
+class Explain(Question):
+    """What a metric, label, error or term means. Without a word: the names of all pages."""
+
+    word: Annotated[str, argument("A metric, finding, error, field or option.", "WORD")] | None = None
+
+
+class List(Question):
+    """What is available here: models, examples, metrics, runs …"""
+
+    kind: Annotated[str, argument("models, devices, executors, metrics, …", "KIND")] = "kinds"
+    name: Annotated[str, argument("One device or model, with every field.", "NAME")] | None = None
+    out: Out = Path("runs")
+    json_: Json = False
+
+
+def _verb(question: type[Question], head: str, run: str, example: str) -> Verb:
+    return Verb(question.__name__.lower(), (question,), example, run=f"twinlens.cli.{run}", head=head)
+
+
+DEMO = _verb(Demo, "Measure", "demo:run", "")
+MEASURE = _verb(Measure, "Measure", "measure:run", "chat --at rate_per_s=2,4 --set protocol.repeats=3")
+CHECK = _verb(Check, "Measure", "check:run", "chat --at rate_per_s=2,4")
+NEW = _verb(New, "Measure", "new:run", "chat -o my.toml")
+PROBE = _verb(Probe, "Measure", "probe:run", "--json > machine.json")
+SHOW = _verb(Show, "Read", "show:run", "runs/STUDY --all")
+DIAGNOSE = _verb(Diagnose, "Read", "diagnose:run", "runs/STUDY")
+COMPARE = Verb("compare", (Compare, Ledger, Table, History), "runs/BEFORE runs/AFTER --fail-if 'TTFT p99 +5%'",
+               run="twinlens.cli.compare:run", head="Read")  # fmt: skip
+REPORT = _verb(Report, "Read", "report:run", "runs -o report.html")
+CLAIM = _verb(Claim, "Read", "claim:run", "'70B Q4 does 45 tok/s on 1.79 TB/s'")
+EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")
+EXPLAIN = _verb(Explain, "Look up", "looking_up:explained", "ttft")
+LIST = _verb(List, "Look up", "looking_up:listed", "examples")
+VERBS = (DEMO, MEASURE, CHECK, NEW, PROBE, SHOW, DIAGNOSE, COMPARE, REPORT, CLAIM, EVIDENCE, EXPLAIN, LIST)
