@@ -18,8 +18,8 @@ from material import inference, quiet, spec_of
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.network import event_loop
+from twinlens.network.connection import Exchange
 from twinlens.network.dialect.openai import row_of
-from twinlens.network.exchange import Exchange
 from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.request import ScheduledRequest

@@ -8,7 +8,7 @@ from http_play import TOKENS
 from test_openai_http_parts import Clocks
 
 from twinlens.network.answer.fast_path import ends_in_chunks, is_one_chunk
-from twinlens.network.exchange import Exchange
+from twinlens.network.connection import Exchange
 
 TOKEN = chunk(said(content="x"))
 LAST = TOKEN + chunk(said("length")) + chunk(usage(TOKENS)) + chunk(DONE) + END

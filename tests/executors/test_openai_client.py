@@ -320,8 +320,8 @@ def test_a_refused_connection_is_a_refused_row() -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         free = listener.getsockname()[1]
         listener.close()
-        address = client._loop._connections._address  # type: ignore[union-attr]
-        client._loop._connections._address = type(address)(address.family, ("127.0.0.1", free), address.host)  # type: ignore[union-attr]
+        address = client._loop._pool._address  # type: ignore[union-attr]
+        client._loop._pool._address = type(address)(address.family, ("127.0.0.1", free), address.host)  # type: ignore[union-attr]
         rows: list[Request] = []
         client.play(one_by_one(3), rows.append)
     assert only(rows).error == "cannot connect: Connection refused"

@@ -12,10 +12,9 @@ from hostile_server import DONE, END, HEAD, chunk, said, usage
 from http_play import TOKENS
 
 from twinlens.network import event_loop
-from twinlens.network.connection import Connection
-from twinlens.network.ended import Ended
+from twinlens.network.answer.ended import Ended
+from twinlens.network.connection import Connection, Exchange
 from twinlens.network.event_loop import EventLoop
-from twinlens.network.exchange import Exchange
 from twinlens.network.target import Address
 
 TOKEN = chunk(said(content="x"))
@@ -40,7 +39,7 @@ def begun(listener: socket.socket, streams: int) -> tuple[EventLoop, list[socket
         for server in servers:
             server.sendall(data)
         loop.turn()
-    while loop._in_flight.queue:
+    while loop._pool.queue:
         loop.turn()
     return loop, servers
 
@@ -102,7 +101,7 @@ def followed_from_the_start(
         for server in servers:
             server.sendall(data)
         loop.turn()
-    while loop._in_flight.queue:
+    while loop._pool.queue:
         loop.turn()
     return loop, servers, left
 
@@ -111,8 +110,8 @@ def test_what_ends_is_followed_before_what_goes_on_is_read(
     listener: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, servers, left = followed_from_the_start(listener, 8, [0])
-    assert len(loop._in_flight.near) == 8
-    going_on = [one.exchange for one in loop._in_flight.running.values() if one.exchange and one.exchange.key < 4]
+    assert len(loop._pool.near) == 8
+    going_on = [one.exchange for one in loop._pool.running.values() if one.exchange and one.exchange.key < 4]
     kept, seen = [list(exchange.got) for exchange in going_on], list[Any]()
     push = Connection.push_first
 
@@ -135,7 +134,7 @@ def test_what_ends_is_followed_before_what_goes_on_is_read(
 def test_an_answer_that_ends_while_others_wait_to_be_read_is_followed_before_them(listener: socket.socket) -> None:
     going_on = 40
     loop, servers, left = followed_from_the_start(listener, going_on + 1, [0])
-    reads = [len(one.exchange.got) for one in loop._in_flight.running.values() if one.exchange]
+    reads = [len(one.exchange.got) for one in loop._pool.running.values() if one.exchange]
     for server in servers[:going_on]:
         server.sendall(TOKEN)
     loop.turn()
@@ -147,7 +146,7 @@ def test_an_answer_that_ends_while_others_wait_to_be_read_is_followed_before_the
     assert left == [going_on]
     while loop._followers.held:
         loop.turn()
-    running = [one.exchange for key, one in loop._in_flight.running.items() if key < going_on and one.exchange]
+    running = [one.exchange for key, one in loop._pool.running.items() if key < going_on and one.exchange]
     assert [len(one.got) for one in running] == [before + 3 for before in reads[:going_on]], "each is read, once"
     loop.close()
 
@@ -190,7 +189,7 @@ def test_a_long_pause_before_a_wave_of_ends_is_no_reason_to_understand_any_of_th
     """As between two steps of an engine: nothing has waited meanwhile."""
     ahead_ns = [0]
     loop, servers, left = followed_from_the_start(listener, 16, ahead_ns)
-    loop._in_flight.near.clear()  # the slower way, of answers whose length nobody knew
+    loop._pool.near.clear()  # the slower way, of answers whose length nobody knew
     monkeypatch.setattr(event_loop, "MOST_EVENTS", 4)  # one wave, several polls
     looked: list[int] = []
     look = Exchange.look
@@ -213,7 +212,7 @@ def test_what_is_given_up_in_between_is_a_whole_answer_and_one_that_was_given_up
     loop, servers = begun(listener, 1)
     loop.follow = lambda ended: (7, REQUEST, loop.prepare(TOKENS))
     servers[0].sendall(LAST)
-    while not loop._in_flight._parted:
+    while not loop._pool._parted:
         assert not loop.turn()
     ended = loop.abandon("the client was interrupted")
     assert [(one.key, one.fault) for one in ended] == [(0, None), (7, "the client was interrupted")]

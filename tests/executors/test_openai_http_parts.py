@@ -13,11 +13,11 @@ from hostile_server import DONE, END, HEAD, chunk, said, usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twinlens.network.answer.ended import Ended
 from twinlens.network.answer.events import Events
 from twinlens.network.answer.fast_path import FastPath
+from twinlens.network.connection import Exchange
 from twinlens.network.dialect.openai import row_of
-from twinlens.network.ended import Ended
-from twinlens.network.exchange import Exchange
 from twinlens.network.timestamp import NO_STAMP, WallOffset, arrival_ns
 from twinlens.record.client import LagCount
 from twinlens.schedule.request import ScheduledRequest

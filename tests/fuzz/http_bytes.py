@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 from frame import cut, mutated
 
+from twinlens.network.answer.ended import Ended
+from twinlens.network.connection import Exchange
 from twinlens.network.dialect.openai import response_of, row_of
-from twinlens.network.ended import Ended
-from twinlens.network.exchange import Exchange
 from twinlens.network.timestamp import NO_STAMP, WallOffset
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.schedule.request import ScheduledRequest

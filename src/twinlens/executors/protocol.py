@@ -22,7 +22,7 @@ from twinlens.schedule.request import TakesRow as TakesRow
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:
-    from twinlens.network.endpoint import EndpointConfig
+    from twinlens.network.dialect.endpoint import EndpointConfig
     from twinlens.record.sections import Running
 
 Say = Callable[[str], None]

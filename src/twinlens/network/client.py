@@ -11,12 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 
-from twinlens.network.connections import OutOfResources
+from twinlens.network.dialect.endpoint import EndpointConfig
 from twinlens.network.discovery import reachable
-from twinlens.network.endpoint import EndpointConfig
 from twinlens.network.event_loop import EventLoop
 from twinlens.network.limits import too_many
 from twinlens.network.player import Player
+from twinlens.network.pool import OutOfResources
 from twinlens.network.target import Address
 from twinlens.record.client import ClientRecord
 from twinlens.schedule.content.prompt import Words

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.network.answer.ended import Ended
+from twinlens.network.dialect.endpoint import Requests, head_lines
 from twinlens.network.dialect.one_answer import TextRequests, dimension_of
 from twinlens.network.dialect.openai import RequestWriter
-from twinlens.network.ended import Ended
-from twinlens.network.endpoint import Requests, head_lines
 from twinlens.network.event_loop import EventLoop
 from twinlens.network.page import BUSY, PAUSES_S
 from twinlens.network.target import PATHS, Address, ApiKind, Target

@@ -8,11 +8,8 @@ from socket import MSG_PEEK
 from typing import Any
 
 from twinlens.network.answer.fast_path import END
-from twinlens.network.connection import READ_BYTES, Connection
-from twinlens.network.connections import Connections
-from twinlens.network.deadlines import Deadlines
-from twinlens.network.exchange import Exchange
-from twinlens.network.in_flight import InFlight
+from twinlens.network.connection import READ_BYTES, Connection, Exchange
+from twinlens.network.pool import Pool
 from twinlens.network.timestamp import ANCILLARY_BYTES, NO_STAMP
 from twinlens.network.wakeup import MOST_EVENTS, READABLE
 
@@ -28,19 +25,17 @@ Follow = Callable[[int], tuple[int, bytes, Exchange] | None]
 class Followers:
     """`follow`: who says what comes after an answer; None: nobody, the loop only hands out what has ended.
 
-    `held`: events that wait while answers end, each with its connection.
+    `held`: events that wait while answers end, each with its connection. `will_end`: is told of each that is entered.
     """
 
     def __init__(
         self,
-        connections: Connections,
-        in_flight: InFlight,
-        deadlines: Deadlines,
+        pool: Pool,
         poller: Any,
         now_ns: Callable[[], int],
+        will_end: Callable[[Exchange], None],
     ) -> None:
-        self._connections, self._in_flight, self._deadlines = connections, in_flight, deadlines
-        self._poller, self._now_ns = poller, now_ns
+        self._pool, self._poller, self._now_ns, self._will_end = pool, poller, now_ns, will_end
         # Sent, or just being sent, and not entered: its connection, the exchange before it, its own, and its bytes.
         self._sent: deque[tuple[Connection, Exchange, Exchange, bytes]] = deque()
         self._errors: dict[int, OSError] = {}  # of sending, by key
@@ -54,7 +49,7 @@ class Followers:
         Their last bytes are looked at and left where they are: a read would acknowledge them, for as much as a send
         costs, and what is sent carries the acknowledgement. What was sent is entered while no other answer ends.
         """
-        near, sent, others = self._in_flight.near, self._sent, list[_Event]()
+        near, sent, others = self._pool.near, self._sent, list[_Event]()
         poll, now_ns, sends_after = self._poller.poll, self._now_ns, self._sends_after
         until_ns = now_ns() + _MOST_HELD_NS
         while True:
@@ -73,7 +68,7 @@ class Followers:
 
     def _some(self, others: list[_Event]) -> list[_Event]:
         """The next few of those held and these; the rest is held."""
-        by_fd, held = self._connections.by_fd, self.held
+        by_fd, held = self._pool.by_fd, self.held
         held.extend([(event, by_fd.get(event[0])) for event in others])
         now = self._now_ns()
         if len(held) == len(others):
@@ -89,7 +84,7 @@ class Followers:
             self.enter()
 
     def enter(self) -> None:
-        """Put what was sent in the place of what it follows."""
+        """Note each request that was sent as the one its connection carries now."""
         while self._sent:
             self._enter_first()
 
@@ -101,12 +96,12 @@ class Followers:
         except OSError as wrong:
             error = error or wrong
         connection.carry(payload)
-        self._in_flight.replace(connection, before, after)
-        self._deadlines.add(after.key, after.sent_ns)
+        self._pool.replace(connection, before, after)
+        self._will_end(after)
         if error is not None:
-            self._in_flight.lost(connection, error)
+            self._pool.lost(connection, error)
         elif connection.out:
-            self._connections.watch_again(connection)
+            self._pool.watch_again(connection)
 
     def _sends_after(self, connection: Connection) -> bool:
         """Whether the answer on this connection is seen to end, and has been followed."""

@@ -10,11 +10,11 @@ from collections import deque
 from dataclasses import replace
 from functools import partial
 
+from twinlens.network.answer.ended import Ended
+from twinlens.network.connection import Exchange
+from twinlens.network.dialect.endpoint import Requests
 from twinlens.network.dialect.openai import response_of
-from twinlens.network.ended import Ended
-from twinlens.network.endpoint import Requests
 from twinlens.network.event_loop import EventLoop
-from twinlens.network.exchange import Exchange
 from twinlens.record.client import LagCount
 from twinlens.record.request import Request
 from twinlens.schedule.request import (

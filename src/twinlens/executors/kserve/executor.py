@@ -7,10 +7,10 @@ from twinlens.executors.kserve.options import kserve_target
 from twinlens.executors.openai.compared import uncompared
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.network.client import Client
+from twinlens.network.dialect.endpoint import EndpointConfig, head_lines
 from twinlens.network.dialect.kserve import ImageRequests, Tensors, tensors_of
 from twinlens.network.dialect.one_answer import one_answer_findings
 from twinlens.network.discovery import asked_until_taken, get, reachable
-from twinlens.network.endpoint import EndpointConfig, head_lines
 from twinlens.network.limits import refuse_too_many
 from twinlens.network.target import Address, KServeTarget, client_pool_of
 from twinlens.record.executor.facts import Facts

@@ -13,8 +13,8 @@ from twinlens.executors.fidelity.scored import Unusable
 from twinlens.executors.fidelity.served import Reference, Rows, served_fidelity
 from twinlens.executors.in_process.inputs import Prompts
 from twinlens.executors.protocol import Say
+from twinlens.network.dialect.endpoint import head_lines
 from twinlens.network.discovery import Discovery, asked, first_model, get, reachable
-from twinlens.network.endpoint import head_lines
 from twinlens.network.target import Address, Target
 from twinlens.record.executor.facts import Compared
 from twinlens.schedule.content.prompt import words_of

@@ -14,9 +14,9 @@ from twinlens.executors.openai.options import target_of
 from twinlens.executors.openai.server_facts import facts_of
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.network.client import Client
+from twinlens.network.dialect.endpoint import EndpointConfig
 from twinlens.network.dialect.openai import RequestWriter
 from twinlens.network.discovery import find_out, for_task
-from twinlens.network.endpoint import EndpointConfig
 from twinlens.network.limits import refuse_too_many
 from twinlens.network.target import Target, client_pool_of
 from twinlens.record.executor.facts import Facts

@@ -9,8 +9,8 @@ import numpy as np
 
 from twinlens.errors import ExecutorFailed
 from twinlens.network.client import Client
+from twinlens.network.dialect.endpoint import EndpointConfig
 from twinlens.network.discovery import find_out
-from twinlens.network.endpoint import EndpointConfig
 from twinlens.network.null_server import null_server
 from twinlens.network.target import Target
 from twinlens.record.client import Calibration

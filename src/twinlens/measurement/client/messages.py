@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from twinlens.network.endpoint import EndpointConfig
+from twinlens.network.dialect.endpoint import EndpointConfig
 from twinlens.record.arrow import batch_of
 from twinlens.record.client import Calibration, ClientRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.measurement.client.clock import Offset
 from twinlens.measurement.client.messages import Calibrate, Calibrated, Failed, Instruction, Job, Lost, Ready, Report
-from twinlens.network.endpoint import EndpointConfig
+from twinlens.network.dialect.endpoint import EndpointConfig
 from twinlens.record.client import Calibration
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.split import Share, refuse_unshared

@@ -15,7 +15,7 @@ from twinlens.executors.ray_connection import connected, first_line
 from twinlens.measurement.client.messages import Job
 from twinlens.measurement.client.pool import ClientHandle, jobs_for
 from twinlens.measurement.client.ray_actor import Host, RayClient
-from twinlens.network.endpoint import EndpointConfig
+from twinlens.network.dialect.endpoint import EndpointConfig
 from twinlens.network.target import ClientPool
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec

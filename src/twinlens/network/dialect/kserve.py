@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 
 from twinlens.errors import BadInput
+from twinlens.network.answer.ended import Ended
 from twinlens.network.answer.meaning import MOST_JSON_BYTES
 from twinlens.network.dialect.one_answer import row_of_one_answer, tensor_fault
-from twinlens.network.ended import Ended
 from twinlens.network.target import KServeTarget
 from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import Request

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from twinlens.network.answer.ended import Ended, unanswered
 from twinlens.network.answer.meaning import MOST_JSON_BYTES
-from twinlens.network.ended import Ended, unanswered
 from twinlens.record.finding import Finding
 from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import Request, RequestOutcome

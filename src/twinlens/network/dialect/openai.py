@@ -9,10 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from twinlens.network.answer.ended import Ended, unanswered
 from twinlens.network.answer.events import Answer
+from twinlens.network.dialect.endpoint import head_lines
 from twinlens.network.dialect.one_answer import prompt_fault
-from twinlens.network.ended import Ended, unanswered
-from twinlens.network.endpoint import head_lines
 from twinlens.network.target import PATHS, Target
 from twinlens.record.foreign_text import in_one_line, whole
 from twinlens.record.request import Request, RequestOutcome

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from twinlens.network.ended import Ended
+from twinlens.network.answer.ended import Ended
 from twinlens.network.target import Target
 from twinlens.record.request import Request
 from twinlens.schedule.content.prompt import Words
