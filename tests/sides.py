@@ -17,7 +17,7 @@ from twinlens.record.sections import Sections
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.steady.segment import VALIDITY
 from twinlens.stats.summary.group import Machine, Summary, Verdict, group
-from twinlens.stats.summary.over_repeats import quantile_of
+from twinlens.stats.summary.point import quantile_of
 
 STACK = {
     "host.cpu.model": "EPYC",

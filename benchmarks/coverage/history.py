@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
-from twinlens.stats.history.shift import shifts
+from twinlens.stats.history import shifts
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-history.md"
 COUNTS = (10, 15, 30, 60, 120)

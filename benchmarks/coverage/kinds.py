@@ -23,10 +23,9 @@ from benchmarks.coverage.truths import (
 )
 from twinlens.record.estimate import Estimate
 from twinlens.spec.slo import Slo
-from twinlens.stats.estimator.censored import censored_quantile
 from twinlens.stats.estimator.dependence import too_dependent
 from twinlens.stats.estimator.interval import mean_interval
-from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.quantile import censored_quantile, quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.estimator.repeats import over_runs

@@ -14,11 +14,11 @@ import numpy as np
 
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.slo import Slo
-from twinlens.stats.estimator.censored import Censored, censored_quantile
-from twinlens.stats.estimator.independent import clustering, queue
+from twinlens.stats.estimator.interval import clustering, queue
+from twinlens.stats.estimator.quantile import Censored, censored_quantile
 from twinlens.stats.serving.goodput import of_looks, share, slo_standing
+from twinlens.stats.serving.latency import in_flight_when_due
 from twinlens.stats.serving.looks import level_of, looks_s
-from twinlens.stats.serving.overlap import in_flight_when_due
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-looks.md"
 PROTOCOL = Protocol(duration_s=60, most_s=240)

@@ -16,10 +16,9 @@ from benchmarks.coverage.truths import first_order
 from twinlens.executors.in_process.ceiling import rate
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.interval import FEWEST_SKEWED, mean_of_independent
-from twinlens.stats.estimator.rank_ratio import rank_ratio
-from twinlens.stats.estimator.ratio import difference, ratio
+from twinlens.stats.estimator.rate import theil_sen
+from twinlens.stats.estimator.ratio import difference, rank_ratio, ratio
 from twinlens.stats.estimator.repeats import binomial_bounds, mean_of_shares
-from twinlens.stats.estimator.trend import theil_sen
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-others.md"
 Generator = np.random.Generator

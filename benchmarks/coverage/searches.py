@@ -14,8 +14,7 @@ from twinlens.record.beside import Tried
 from twinlens.record.request import Requests
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
-from twinlens.stats.search.next_rate import Done
-from twinlens.stats.search.trial import judged, next_value, so_far
+from twinlens.stats.search.trial import Done, judged, next_value, so_far
 from twinlens.stats.serving.goodput import goodput
 from twinlens.stats.serving.latency import latency
 from twinlens.stats.serving.window import find_window

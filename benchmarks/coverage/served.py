@@ -17,12 +17,12 @@ from benchmarks.coverage.language_model import MOST_PER_S, decoded, in_turn, tru
 from benchmarks.coverage.told import told
 from twinlens.record.estimate import Estimate
 from twinlens.spec.slo import Slo
-from twinlens.stats.estimator.pooled import pooled_quantile
+from twinlens.stats.estimator.quantile import pooled_quantile
 from twinlens.stats.estimator.repeats import over_runs
 from twinlens.stats.serving.goodput import good_rate_of_runs
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.window import find_window
-from twinlens.stats.summary.over_repeats import quantile_of
+from twinlens.stats.summary.point import quantile_of
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-served.md"
 LOADS, USERS, LENGTHS, REPEATS = (0.7, 0.8, 0.9), (8, 16, 32), (400, 1000, 3000), (1, 3, 5, 10)

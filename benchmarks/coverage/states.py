@@ -17,7 +17,7 @@ from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.run_summary import verdict_of
 from twinlens.stats.steady.segment import segment
 from twinlens.stats.summary.group import Group, Summary, group
-from twinlens.stats.summary.over_repeats import provisional
+from twinlens.stats.summary.point import provisional
 from twinlens.units import TOKENS_PER_S
 
 RATE = "training_tokens_per_s"

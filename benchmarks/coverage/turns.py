@@ -16,9 +16,8 @@ from benchmarks.coverage.paired import MACHINES, RATIO, Sides, sides
 from benchmarks.coverage.told import told
 from twinlens.record.estimate import Estimate
 from twinlens.spec.protocol import Protocol
-from twinlens.stats.paired.ratio import paired_ratio
+from twinlens.stats.paired.ratio import paired_ratio, widest
 from twinlens.stats.paired.slice_rate import SliceRates
-from twinlens.stats.paired.width import widest
 from twinlens.stats.serving.looks import looks_s
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-turns.md"

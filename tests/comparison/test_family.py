@@ -8,7 +8,7 @@ from sides import side
 from twinlens.comparison.effect import effects
 from twinlens.comparison.side import Side
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.summary.over_repeats import quantile_of
+from twinlens.stats.summary.point import quantile_of
 
 _LEFT_OUT = ("client", "server", "peer")
 NAMES = [

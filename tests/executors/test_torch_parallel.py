@@ -45,7 +45,7 @@ from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.asked_device import asked_device
 from twinlens.spec.study import RunSpec
-from twinlens.stats.finding.pipeline import bubble
+from twinlens.stats.finding.steadiness import bubble
 
 
 def spec(batch: int = 8, microbatch: int | None = None, model: str = "tiny", **options: Any) -> RunSpec:

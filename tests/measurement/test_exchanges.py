@@ -27,9 +27,9 @@ from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.text.table import plain
 from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.stats.metrics.collective import exchange_metrics, exchange_steadiness
+from twinlens.stats.metrics.inference import exchange_metrics, exchange_steadiness
 from twinlens.stats.run_summary import from_json, to_json
-from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.levels import SteadyRule
 from twinlens.theory.collective import bus_factor
 
 MIB = 2**20

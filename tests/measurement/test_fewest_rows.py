@@ -12,7 +12,7 @@ from twinlens.pages import find
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.protocol import Protocol
 from twinlens.stats.run_summary import summarise
-from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.levels import SteadyRule
 
 PAGE = next(line for line in find("protocol").text.splitlines() if line.startswith("| `min_rows`"))
 

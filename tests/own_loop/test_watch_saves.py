@@ -9,7 +9,7 @@ import pytest
 
 import twinlens as tl
 from twinlens.stats.run_summary import summarise
-from twinlens.stats.wall_time.metrics import LOSSES
+from twinlens.stats.wall_time import LOSSES
 
 
 def loop(out: Path, *, saves: bool) -> Path:

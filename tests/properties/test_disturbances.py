@@ -19,7 +19,7 @@ from twinlens.record.step import Steps
 from twinlens.stats.metrics.inference import inference_steadiness
 from twinlens.stats.metrics.training import training_steadiness
 from twinlens.stats.serving.window import find_window
-from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.levels import SteadyRule
 from twinlens.stats.steady.segment import Steadiness
 
 ROOT = Path(__file__).resolve().parents[2]

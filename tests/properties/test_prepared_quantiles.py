@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.step import STEP_SCHEMA, Steps
-from twinlens.stats.estimator.censored import Censored, censored_quantile
 from twinlens.stats.estimator.dependence import slow_time
+from twinlens.stats.estimator.quantile import Censored, censored_quantile
 
 
 @given(

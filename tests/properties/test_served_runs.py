@@ -16,8 +16,8 @@ from twinlens.stats.peers.variants import variants
 from twinlens.stats.serving.goodput import fluidity_index, within
 from twinlens.stats.serving.latency import gaps_s, latency
 from twinlens.stats.serving.metrics import serving_metrics
-from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import LoopKind, Window, find_window
+from twinlens.stats.steady.slope import in_flight
 
 SLO = Slo(ttft_s=0.3, tpot_s=0.08, e2e_latency_s=0.9)
 TIMES = ("ttft_s", "ttft_from_send_s", "tpot_s", "itl_s", "e2e_latency_s", "e2e_from_send_s")

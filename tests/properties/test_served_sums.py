@@ -12,13 +12,12 @@ from tests.served_rows import S, poisson, queue
 
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
-from twinlens.stats.estimator.autocorrelation import careful_time
-from twinlens.stats.estimator.dependence import normal_scores
-from twinlens.stats.estimator.independent import clustering
+from twinlens.stats.estimator.dependence import careful_time, normal_scores
+from twinlens.stats.estimator.interval import clustering
 from twinlens.stats.serving.goodput import fluidity, fluidity_index
 from twinlens.stats.serving.latency import latency
 from twinlens.stats.serving.metrics import _tokens_in
-from twinlens.stats.serving.overload import in_flight
+from twinlens.stats.steady.slope import in_flight
 
 seeds = st.integers(0, 2**32 - 1)
 

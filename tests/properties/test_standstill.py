@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.request import Requests
-from twinlens.stats.serving import standstill
-from twinlens.stats.serving.standstill import standstills
-from twinlens.stats.serving.window import find_window
+from twinlens.stats.serving import window
+from twinlens.stats.serving.window import find_window, standstills
 from twinlens.stats.summary.group import Summary, Verdict, group
 
 RUNS = 20
@@ -93,5 +92,5 @@ def test_looking_for_one_takes_little_more_than_putting_chunks_in_order() -> Non
 @given(st.lists(st.integers(0, 50), min_size=6, max_size=300), st.integers(1, 40))
 def test_the_longest_gap_but_five_is_the_sixth_in_order(gaps: list[int], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(standstill, "_BLOCK", block)
-        assert standstill._longest_but(5, np.array(gaps)) == sorted(gaps)[-6]
+        patch.setattr(window, "_BLOCK", block)
+        assert window._longest_but(5, np.array(gaps)) == sorted(gaps)[-6]

@@ -4,15 +4,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.autocorrelation import autocorrelation_time
+from twinlens.stats.estimator.dependence import autocorrelation_time
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.quantile import needed_for_quantile, quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.stats.estimator.ratio import ratio, ratio_of_runs
 from twinlens.stats.estimator.repeats import over_runs
-from twinlens.stats.steady.rule import SteadyRule
-from twinlens.stats.steady.segment import segment
-from twinlens.stats.steady.sustained import peak_rate, retention
+from twinlens.stats.steady.levels import SteadyRule
+from twinlens.stats.steady.segment import peak_rate, retention, segment
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False, width=64)
 positive = st.floats(1e-9, 1e9, allow_nan=False, width=64)

@@ -11,8 +11,7 @@ from served_rows import columns, failed, row
 from server_samples import samples
 from twinlens.record.request import Requests
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.stats.server.agreement import ServerAgreement, agreement
-from twinlens.stats.server.samples import ServerRows
+from twinlens.stats.server.agreement import ServerAgreement, ServerRows, agreement
 
 N = 100
 TTFT_MS = 50.0

@@ -12,8 +12,7 @@ from served_material import served_run
 from twinlens.comparison.effect import effects
 from twinlens.comparison.side import Side
 from twinlens.reporting.wording.comparison import effect_words
-from twinlens.stats.paired.arrivals import STRETCHES, of_arrivals, over_stretches, shared_arrivals
-from twinlens.stats.paired.policy_choice import choose
+from twinlens.stats.paired.arrivals import STRETCHES, choose, of_arrivals, over_stretches, shared_arrivals
 from twinlens.stats.summary.group import Group, group
 
 STATIC = {"admission": "static", "batch": 8}

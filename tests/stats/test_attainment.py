@@ -14,10 +14,8 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
-from twinlens.stats.search.attainment import FEWEST, Attained, Curve, bracket
-from twinlens.stats.search.limit import highest, next_by_curve
-from twinlens.stats.search.next_rate import Done
-from twinlens.stats.search.trial import answer, next_value, so_far
+from twinlens.stats.search.limit import FEWEST, Attained, Curve, bracket, highest, next_by_curve
+from twinlens.stats.search.trial import Done, answer, next_value, so_far
 
 LIMIT, POWER, ALLOWED = 8.0, 12.0, 0.05
 RATES = (2.0, 4.0, 6.5, 7.0, 7.5, 7.8, 8.2, 8.5, 9.0, 9.5)

@@ -3,8 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from twinlens.stats.estimator.trend import period, theil_sen
-from twinlens.stats.steady.changepoint import leading_outliers, leading_return, partition, segment_cost, winsorised
+from twinlens.stats.estimator.rate import period, theil_sen
 from twinlens.stats.steady.levels import (
     Level,
     best_step,
@@ -14,7 +13,12 @@ from twinlens.stats.steady.levels import (
     first_of_last,
     first_reached,
     is_line,
+    leading_outliers,
+    leading_return,
+    partition,
+    segment_cost,
     settled_level,
+    winsorised,
 )
 
 

@@ -10,14 +10,16 @@ from scipy.stats import kstest
 
 from served_rows import poisson, queue
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.stats.client.arrivals import ArrivalFit, arrival_fit
-from twinlens.stats.client.observed import Observed, observe
-from twinlens.stats.client.validity import (
+from twinlens.stats.client import (
     MOST_LAG_SHARE,
     MOST_LOAD,
+    ArrivalFit,
     Calibration,
     ClientVerdict,
+    Observed,
+    arrival_fit,
     client_verdict,
+    observe,
 )
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.window import find_window
@@ -176,7 +178,7 @@ def test_bursts_at_the_right_rate_are_off_plan() -> None:
 
 
 def test_without_jitter_the_distance_is_that_of_kolmogorov_and_smirnov(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twinlens.stats.client.arrivals.JITTER_SHARE", 0.0)
+    monkeypatch.setattr("twinlens.stats.client.JITTER_SHARE", 0.0)
     random = np.random.default_rng(3)
     a, b = (np.cumsum(random.integers(1, 10**9, 300)) for _ in range(2))
     fit = arrival_fit(a, b)

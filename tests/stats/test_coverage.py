@@ -11,7 +11,7 @@ from benchmarks.coverage.truths import served
 
 from twinlens.record.estimate import Estimate
 from twinlens.spec.slo import Slo
-from twinlens.stats.estimator.censored import censored_quantile
+from twinlens.stats.estimator.quantile import censored_quantile
 from twinlens.stats.serving.latency import gaps_s
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.window import find_window

@@ -10,8 +10,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.dependence import means_of, normal_scores, slow_time, too_dependent
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.serving.latency import mean_in_flight, overlap
 from twinlens.stats.serving.metrics import serving_metrics
-from twinlens.stats.serving.overlap import mean_in_flight, overlap
 from twinlens.stats.serving.window import Window, find_window
 
 RUNS = 60

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from served_rows import columns, row
 from twinlens.record.request import Request
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.stats.paired.empty_slots import LEAST_EMPTY, empty_slots
+from twinlens.stats.paired.slice_rate import LEAST_EMPTY, empty_slots
 
 
 def sliced(number: int, *spans_ms: tuple[float, float]) -> list[Request]:

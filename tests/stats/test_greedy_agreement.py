@@ -11,8 +11,8 @@ from material import inference, measured
 from twinlens.record.sections import GreedyAnswer, GreedyAnswers
 from twinlens.reporting.text.column import column
 from twinlens.stats.run_summary import from_json, summarise, to_json
-from twinlens.stats.summary.greedy import greedy_agreement
 from twinlens.stats.summary.group import Summary, group
+from twinlens.stats.summary.point import greedy_agreement
 
 
 def answers(*texts: str | None, prompts: str = "p") -> GreedyAnswers:

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from twinlens.record.codec import decode, encode
 from twinlens.record.sections import ComplianceTest, Response
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.stats.compliance.answer import Compared, answers, compared
-from twinlens.stats.compliance.caching import AnswerTimes, caching
-from twinlens.stats.compliance.length import length
-from twinlens.stats.compliance.token_count import TokenFaults, tokens
-from twinlens.stats.estimator.rank_ratio import lowest_rank, rank_ratio
+from twinlens.stats.compliance import AnswerTimes, Compared, TokenFaults, answers, caching, compared, length, tokens
+from twinlens.stats.estimator.ratio import lowest_rank, rank_ratio
 
 TEN = [1.0 + i / 1000 for i in (0, 9, 2, 7, 4, 5, 3, 8, 1, 6)]  # in no order: neighbours do not resemble each other
 

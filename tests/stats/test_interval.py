@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from twinlens.stats.estimator.autocorrelation import autocorrelation, autocorrelation_time
+from twinlens.stats.estimator.dependence import autocorrelation, autocorrelation_time
 from twinlens.stats.estimator.interval import mean_interval, t_quantile
 from twinlens.stats.estimator.rate import rate_interval
 from twinlens.units import SECONDS, TOKENS_PER_S

@@ -18,9 +18,8 @@ from twinlens.record.samples import TELEMETRY_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.training import training_steadiness
-from twinlens.stats.paired.ratio import MOST_HIDDEN, PairedRatio, paired_ratio, ratio_over, steadiness
+from twinlens.stats.paired.ratio import MOST_HIDDEN, PairedRatio, paired_ratio, ratio_over, steadiness, widest
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
-from twinlens.stats.paired.width import widest
 from twinlens.units import digits
 
 S = 10**9

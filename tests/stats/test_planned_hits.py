@@ -16,7 +16,7 @@ from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.stats.run_summary import summarise
-from twinlens.stats.serving.planned_hits import planned_hits, short_prefix
+from twinlens.stats.server.metrics import planned_hits, short_prefix
 
 
 def shared(tmp_path: Path, tokens: int) -> Run:

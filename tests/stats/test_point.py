@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.coverage.states import RATE, SHAPES, changed, noise, point_of
 
-from twinlens.stats.estimator.widened import widened
+from twinlens.stats.estimator.repeats import widened
 from twinlens.stats.steady.segment import segment
 
 POINTS = 40

@@ -10,8 +10,8 @@ import pytest
 from served_rows import columns, row
 from twinlens.record.estimate import Estimate
 from twinlens.spec.point import Point
-from twinlens.stats.paired.policy_choice import choose, difference_interval
-from twinlens.stats.serving.waits import waits
+from twinlens.stats.paired.arrivals import choose, difference_interval
+from twinlens.stats.serving.latency import waits
 from twinlens.stats.summary.group import Group
 from twinlens.stats.summary.point import PointVerdict
 from twinlens.units import SECONDS

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.record.estimate import Estimate, Spread, spreads_from_json, spreads_to_json
-from twinlens.stats.estimator.pooled import pooled_quantile
-from twinlens.stats.estimator.quantile import quantile
+from twinlens.stats.estimator.quantile import pooled_quantile, quantile
 from twinlens.stats.serving.metrics import serving_metrics
 from twinlens.stats.serving.window import find_window
 from twinlens.units import SECONDS

@@ -4,9 +4,9 @@ import time
 import numpy as np
 import pytest
 
-from twinlens.stats.estimator.autocorrelation import careful_time
+from twinlens.stats.estimator.dependence import careful_time
 from twinlens.stats.estimator.quantile import interval_ranks, needed_for_quantile, quantile
-from twinlens.stats.estimator.series import Series
+from twinlens.stats.estimator.rate import Series
 from twinlens.units import SECONDS
 
 

@@ -4,7 +4,7 @@ import pytest
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio, ratio_of_runs
 from twinlens.stats.estimator.repeats import over_runs, weakest
-from twinlens.stats.summary.over_repeats import over_repeats
+from twinlens.stats.summary.point import over_repeats
 from twinlens.units import JOULES, RATIO, TOKENS_PER_S
 
 

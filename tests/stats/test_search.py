@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.spec.slo import Standing
-from twinlens.stats.search.next_rate import Done, SearchRule, Trial, next_rate, pareto
+from twinlens.stats.search.trial import Done, SearchRule, Trial, next_rate, pareto
 
 rates = st.floats(0.05, 5000)
 

@@ -16,8 +16,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.samples import COUNTERS, SERVER_SCHEMA, ServerReading
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.server.agreement import ServerRows
 from twinlens.stats.server.metrics import ServerFigures, server_figures
-from twinlens.stats.server.samples import ServerRows
 from twinlens.stats.serving.window import Window
 
 REQUESTS = columns(row(1000.0 * i, [1000.0 * i + 20, 1000.0 * i + 40]) for i in range(10))

@@ -13,11 +13,11 @@ from served_rows import MS, columns, failed, poisson, queue, row, served_metrics
 from twinlens.pages import find
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.spec.slo import Slo
-from twinlens.stats.estimator.censored import censored_quantile
+from twinlens.stats.estimator.quantile import censored_quantile
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.serving.latency import chunking, gaps_s, latency
-from twinlens.stats.serving.overload import in_flight
 from twinlens.stats.serving.window import ServingLabel
+from twinlens.stats.steady.slope import in_flight
 
 SLO = Slo(ttft_s=0.1, tpot_s=0.02)
 

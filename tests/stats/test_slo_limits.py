@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.coverage.limits import CLEARLY, QUANTILE, Queue, limit_s, verdicts
 
-from twinlens.stats.estimator.independent import independent_requests
+from twinlens.stats.estimator.interval import independent_requests
 
 FULL = (Queue("M", "M", 16, 0.9), Queue("M", "M", 16, 0.95), Queue("M", "M", 4, 0.9), Queue("M", "M", 1, 0.8))
 

@@ -8,8 +8,8 @@ import pytest
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.estimator.rate import rate_interval
-from twinlens.stats.steady.segment import SteadyRule, segment
-from twinlens.stats.steady.sustained import peak_rate, retention
+from twinlens.stats.steady.levels import SteadyRule
+from twinlens.stats.steady.segment import peak_rate, retention, segment
 from twinlens.units import RATIO, TOKENS_PER_S
 
 TRACES = 40

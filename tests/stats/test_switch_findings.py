@@ -11,7 +11,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.stats.finding.switches import optimisations
+from twinlens.stats.finding.failures import optimisations
 
 
 def ratio(value: float) -> Estimate:

@@ -10,7 +10,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.finding.checks import shared_machine
-from twinlens.stats.metrics.disturbance import FOREIGN_SHARE, other_programs, throttled
+from twinlens.stats.metrics.energy import FOREIGN_SHARE, other_programs, throttled
 
 
 def sampled(*rows: Sample) -> pa.Table:

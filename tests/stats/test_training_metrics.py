@@ -13,8 +13,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.spec.workload.workload import LossTarget, TrainingWorkload
-from twinlens.stats.metrics.quality import divergence
-from twinlens.stats.metrics.training import training_metrics, training_steadiness
+from twinlens.stats.metrics.training import divergence, training_metrics, training_steadiness
 
 WORKLOAD = TrainingWorkload(kind="training", model="tiny", global_batch=4, seq_len=32)
 MS = 1_000_000

@@ -9,8 +9,7 @@ from served_rows import columns, failed, poisson, queue, row
 from twinlens.pages import find
 from twinlens.spec.slo import Slo
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.peers.percentile import by_cdf, by_rank, early_stopping, most_over
-from twinlens.stats.peers.variants import variants
+from twinlens.stats.peers.variants import by_cdf, by_rank, early_stopping, most_over, variants
 
 # Three answers, all times in ms. Due at 0, 100, 200; sent 10 late; ends 5 after the last token.
 # A: first at 50, then 60, 70, 80, 90 (5 tokens); B: first at 160, then 260 (2 tokens); C: one token at 230.

@@ -10,8 +10,7 @@ from twinlens.record.codec import decode, encode
 from twinlens.record.sections import Checkpoints, Recovery, Restore, Resumed, Save
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.stats.metrics.training import trained_alone, training_steadiness, whole_saves
-from twinlens.stats.wall_time.account import PARTS, wall_time
-from twinlens.stats.wall_time.saves import in_save, save_metrics
+from twinlens.stats.wall_time import PARTS, in_save, save_metrics, wall_time
 
 S = 10**9
 

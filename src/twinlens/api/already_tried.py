@@ -10,9 +10,9 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
-from twinlens.stats.estimator.widened import widened
+from twinlens.stats.estimator.repeats import widened
 from twinlens.stats.metrics.definition import HEADLINE
-from twinlens.stats.paired.by_turns import by_turns, slice_rates
+from twinlens.stats.paired.ratio import by_turns, slice_rates
 from twinlens.stats.summary.group import Group, group
 
 _LOADS = ("point.rate_per_s", "point.concurrency", "point.admission", "point.timeout_s", "point.in_flight")

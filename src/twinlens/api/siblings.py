@@ -17,9 +17,9 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
-from twinlens.stats.estimator.widened import widened
+from twinlens.stats.estimator.repeats import widened
 from twinlens.stats.metrics.definition import HEADLINE
-from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns, slice_rates
+from twinlens.stats.paired.ratio import ByTurns, Rates, by_turns, slice_rates
 from twinlens.stats.summary.group import Group, Summary, group
 from twinlens.stats.summary.serving import is_served
 from twinlens.units import RATIO

@@ -17,8 +17,7 @@ from twinlens.record.beside import tried
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
-from twinlens.stats.paired.by_turns import by_turns, phase_rates, slice_rates
-from twinlens.stats.paired.ratio import PairedRatio
+from twinlens.stats.paired.ratio import PairedRatio, by_turns, phase_rates, slice_rates
 from twinlens.stats.summary.group import Group, group
 
 

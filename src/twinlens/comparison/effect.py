@@ -9,15 +9,14 @@ from typing import Any, Literal
 
 from twinlens.comparison.side import Side
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.pooled import own_quantiles, pooled_quantile
+from twinlens.stats.estimator.quantile import own_quantiles, pooled_quantile
 from twinlens.stats.estimator.ratio import chance_of, difference, difference_of_runs, ratio, ratio_of_runs
-from twinlens.stats.estimator.repeats import FEWEST_RUNS
-from twinlens.stats.estimator.widened import reach_of, widened, widened_difference
+from twinlens.stats.estimator.repeats import FEWEST_RUNS, reach_of, widened, widened_difference
 from twinlens.stats.metrics.definition import HEADLINE, definition_of
 from twinlens.stats.paired.arrivals import OfArrivals, of_arrivals, shared_arrivals
-from twinlens.stats.paired.by_turns import ByTurns, Rates, by_turns
+from twinlens.stats.paired.ratio import ByTurns, Rates, by_turns
 from twinlens.stats.summary.group import Group
-from twinlens.stats.summary.over_repeats import quantile_of
+from twinlens.stats.summary.point import quantile_of
 from twinlens.stats.summary.serving import is_served
 
 Way = Literal["slices", "arrivals", "runs", "none"]

@@ -13,8 +13,7 @@ from twinlens.comparison.side import Side
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.stats.history.level import difference_of_levels, ratio_of_levels
-from twinlens.stats.history.shift import Shift, shifts
+from twinlens.stats.history import Shift, difference_of_levels, ratio_of_levels, shifts
 from twinlens.stats.metrics.definition import definition_of
 
 _OF_THE_MOMENT = ("other work", "content")
@@ -103,7 +102,7 @@ class History:
 
 
 def history(entries: Sequence[Entry], metric: str, left_out: Sequence[tuple[str, Finding]] = ()) -> History:
-    """The history of comparable measurements, in order of time; see `stats/history/shift.py` for its changes."""
+    """The history of comparable measurements, in order of time; see `stats/history.py` for its changes."""
     values = np.asarray([each.value for each in entries], dtype=np.float64)
     unit = entries[0].side.group.metrics[metric].unit
     found = shifts(values)

@@ -14,10 +14,10 @@ from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.estimator.scaled import inverse, scaled
+from twinlens.stats.estimator.repeats import inverse, scaled
 from twinlens.stats.metrics.definition import HEADLINE, definition_of
-from twinlens.stats.paired.by_turns import Rates
-from twinlens.stats.summary.over_repeats import quantile_of
+from twinlens.stats.paired.ratio import Rates
+from twinlens.stats.summary.point import quantile_of
 from twinlens.units import COUNT
 
 # Of each quantity the first that every step has: a p99 takes more requests than most runs have.

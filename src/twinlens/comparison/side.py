@@ -8,7 +8,7 @@ from typing import Any
 
 from twinlens.record.run import Run
 from twinlens.spec.precision import Lens
-from twinlens.stats.paired.by_turns import Rates, slice_rates
+from twinlens.stats.paired.ratio import Rates, slice_rates
 from twinlens.stats.summary.group import Group
 
 

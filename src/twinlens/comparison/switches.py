@@ -9,7 +9,7 @@ from typing import Any
 from twinlens.comparison.effect import Effect
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison, compare
-from twinlens.stats.paired.by_turns import Rates
+from twinlens.stats.paired.ratio import Rates
 
 SHOWN = ("ttft_s_p50", "tpot_s_p50", "output_tokens_per_s", "peak_bytes")
 """What a switch is judged by: a column of the table for each."""

@@ -22,7 +22,7 @@ from twinlens.record.finding import Finding, worst_first
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.workload import Own
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.paired.by_turns import Rates
+from twinlens.stats.paired.ratio import Rates
 
 Verdict = Literal["comparable", "comparable with qualifiers", "not comparable", "category error"]
 CATEGORY_ERRORS = ("lens-differs", "precision-as-one", "peak-against-sustained")

@@ -11,7 +11,7 @@ from twinlens.record.codec import decode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import absurd
 from twinlens.record.run import Run
-from twinlens.stats.estimator.scaled import scaled
+from twinlens.stats.estimator.repeats import scaled
 
 LINK = "all_reduce_bus_bytes_per_s"
 """The bus bandwidth of large all-reduces, of a probe with collectives."""

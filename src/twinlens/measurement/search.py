@@ -26,8 +26,7 @@ from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.search.next_rate import Done
-from twinlens.stats.search.trial import answer, next_value, so_far
+from twinlens.stats.search.trial import Done, answer, next_value, so_far
 
 Now = Callable[[], float]
 TellsTrial = Callable[[int, RunSpec, Done], SayProgress]

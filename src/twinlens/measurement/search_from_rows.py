@@ -14,8 +14,7 @@ from twinlens.record.run import Run
 from twinlens.record.store import find_runs
 from twinlens.spec.search import Search
 from twinlens.spec.slo import Slo
-from twinlens.stats.search.next_rate import Done
-from twinlens.stats.search.trial import answer, judged, next_value, so_far
+from twinlens.stats.search.trial import Done, answer, judged, next_value, so_far
 
 _ENDED_EARLY = ("budget", "invalid", "failed", "running")
 """Outcomes that no row tells: what was asked for was used up, or a run did not come to its end."""

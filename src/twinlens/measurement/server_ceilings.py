@@ -22,7 +22,7 @@ from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.sections import Running
 from twinlens.spec.precision import AS_SERVED
 from twinlens.spec.study import RunSpec
-from twinlens.stats.estimator.scaled import scaled
+from twinlens.stats.estimator.repeats import scaled
 from twinlens.system.nvml import open_gpus
 from twinlens.system.processes import tree
 from twinlens.units import BYTES_PER_S

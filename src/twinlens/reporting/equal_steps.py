@@ -10,7 +10,7 @@ import numpy as np
 
 from twinlens.record.run import Run
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.metrics.quality import loss_after
+from twinlens.stats.metrics.training import loss_after
 
 if TYPE_CHECKING:  # a view is made with it
     from twinlens.reporting.view import Material

@@ -14,8 +14,7 @@ from twinlens.reporting.point_name import point_names
 from twinlens.reporting.view import in_order
 from twinlens.reporting.wording.finding import clause_of, short
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.paired.by_turns import ByTurns, by_turns, slice_rates
-from twinlens.stats.paired.ratio import PairedRatio
+from twinlens.stats.paired.ratio import ByTurns, PairedRatio, by_turns, slice_rates
 from twinlens.stats.summary.group import Group
 
 Reference = Callable[[Group, Sequence[Group]], Group | None]

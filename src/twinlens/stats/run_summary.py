@@ -19,20 +19,23 @@ from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.checks import Seen, findings
-from twinlens.stats.metrics.collective import exchange_metrics, exchange_steadiness
 from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training
 from twinlens.stats.metrics.fidelity import fidelity_gate
-from twinlens.stats.metrics.inference import inference_metrics, inference_steadiness
+from twinlens.stats.metrics.inference import (
+    exchange_metrics,
+    exchange_steadiness,
+    inference_metrics,
+    inference_steadiness,
+)
 from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
-from twinlens.stats.steady.segment import Steadiness, SteadyRule
+from twinlens.stats.steady.levels import SteadyRule
+from twinlens.stats.steady.segment import Steadiness
 from twinlens.stats.summary.group import Summary, Verdict
-from twinlens.stats.summary.machine import machine_of, model_of, precision_of
-from twinlens.stats.summary.over_repeats import provisional
+from twinlens.stats.summary.machine import machine_of, model_of, precision_of, startup
+from twinlens.stats.summary.point import provisional
 from twinlens.stats.summary.serving import is_served, nothing, served
-from twinlens.stats.summary.startup import startup
-from twinlens.stats.wall_time.metrics import goodput
-from twinlens.stats.wall_time.saves import save_metrics
+from twinlens.stats.wall_time import goodput, save_metrics
 from twinlens.units import BYTES
 
 SUMMARY_SCHEMA = 9

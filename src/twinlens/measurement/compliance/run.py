@@ -23,11 +23,16 @@ from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.task import Generate
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.compliance.answer import answers, compared, load_is_alone
-from twinlens.stats.compliance.caching import AnswerTimes, caching
-from twinlens.stats.compliance.length import length
-from twinlens.stats.compliance.ruling import not_applicable
-from twinlens.stats.compliance.token_count import tokens
+from twinlens.stats.compliance import (
+    AnswerTimes,
+    answers,
+    caching,
+    compared,
+    length,
+    load_is_alone,
+    not_applicable,
+    tokens,
+)
 
 _PAIRS = 10  # of an identical and a distinct request: the fewest whose 99 % interval spans a tenth on a quiet server
 _ROUNDS = 4

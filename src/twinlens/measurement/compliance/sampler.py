@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from twinlens.record.request import Request
 from twinlens.record.sections import Response
 from twinlens.schedule.request import ScheduledRequest
-from twinlens.stats.compliance.token_count import TokenFaults
+from twinlens.stats.compliance import TokenFaults
 
 _SAMPLE = 16
 

@@ -6,10 +6,9 @@ from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.step import EXCHANGE_SCHEMA, STEP_SCHEMA, Exchanges, Steps
 from twinlens.spec.study import RunSpec
-from twinlens.stats.metrics.collective import exchange_steadiness
-from twinlens.stats.metrics.inference import inference_steadiness
+from twinlens.stats.metrics.inference import exchange_steadiness, inference_steadiness
 from twinlens.stats.metrics.training import training_steadiness
-from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.levels import SteadyRule
 
 
 def is_settled(rows: RowWriter, spec: RunSpec) -> bool:

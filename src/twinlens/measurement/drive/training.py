@@ -12,7 +12,7 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.metrics.quality import target_nats
+from twinlens.stats.metrics.training import target_nats
 
 
 def give_up_s(limit_s: float) -> float:

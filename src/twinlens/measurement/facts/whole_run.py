@@ -8,7 +8,7 @@ from twinlens.record.arrow import read_rows
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import Fact, declared, unknown
 from twinlens.record.samples import SERVER_SCHEMA
-from twinlens.stats.server.samples import ServerRows
+from twinlens.stats.server.agreement import ServerRows
 
 _HITS, _LOOKED_UP = "prefix_hits", "prefix_queries"
 

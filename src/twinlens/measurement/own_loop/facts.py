@@ -20,7 +20,7 @@ from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.config import knows, shape_from_config
 from twinlens.spec.precision import AS_FOUND
 from twinlens.spec.study import RunSpec
-from twinlens.stats.estimator.scaled import scaled
+from twinlens.stats.estimator.repeats import scaled
 from twinlens.system.nvml import open_gpus
 from twinlens.theory.flop import parameters
 from twinlens.units import BYTES, COUNT

@@ -24,9 +24,8 @@ from twinlens.record.column import Pairing
 from twinlens.record.store import create_run, end_run, read_run, update_run
 from twinlens.schedule.turns.order import rounds
 from twinlens.spec.study import RunSpec
-from twinlens.stats.paired.ratio import FEWEST_BLOCKS
+from twinlens.stats.paired.ratio import FEWEST_BLOCKS, widest
 from twinlens.stats.paired.slice_rate import SliceRates
-from twinlens.stats.paired.width import widest
 from twinlens.stats.serving.looks import looks_s
 from twinlens.system.interrupts import ignore_interrupts
 

@@ -12,7 +12,7 @@ from twinlens.reporting.chart.figure import INK, WIDTH, Figure, colours, dashes,
 from twinlens.reporting.chart.series import thin
 from twinlens.reporting.view import Entry
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.stats.metrics.quality import target_nats
+from twinlens.stats.metrics.training import target_nats
 from twinlens.stats.summary.group import Summary
 from twinlens.units import digits, show
 

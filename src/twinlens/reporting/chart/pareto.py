@@ -10,7 +10,7 @@ from twinlens.reporting.chart.figure import SOFT, WIDTH, Figure, data, figure
 from twinlens.reporting.chart.latency import precision_hue
 from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, load_of, place_of
 from twinlens.reporting.view import Entry
-from twinlens.stats.search.next_rate import pareto
+from twinlens.stats.search.trial import pareto
 
 _LEAST_GAP = 0.08  # of the axis: words closer than that lie on each other
 _PER_USER = "tokens_per_s_per_request"

@@ -13,7 +13,7 @@ from twinlens.reporting.chart.figure import INK, SOFT, WARM, WIDTH, Figure, data
 from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.view import Entry
 from twinlens.reporting.wording.finding import label_words
-from twinlens.stats.serving.overload import in_flight
+from twinlens.stats.steady.slope import in_flight
 from twinlens.stats.summary.group import Summary
 
 _BINS = 80

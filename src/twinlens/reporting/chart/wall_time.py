@@ -6,7 +6,7 @@ from twinlens.reporting.chart.figure import Figure, figure
 from twinlens.reporting.chart.memory import stack
 from twinlens.reporting.view import Entry
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.wall_time.metrics import LOSSES
+from twinlens.stats.wall_time import LOSSES
 
 _USEFUL = "useful steps"
 

@@ -11,7 +11,7 @@ from twinlens.reporting.load_kind import SERVED, fault_of, load_of
 from twinlens.reporting.text.first_lines import finding_lines, said_of
 from twinlens.reporting.view import Entry, LensView, View, why_not_valid
 from twinlens.reporting.wording.finding import clause_of, label_words
-from twinlens.stats.client.validity import MOST_LOAD
+from twinlens.stats.client import MOST_LOAD
 from twinlens.units import SECONDS, TOKENS_PER_S, digits, show
 
 COLUMNS = (

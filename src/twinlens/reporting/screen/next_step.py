@@ -14,7 +14,7 @@ from twinlens.reporting.driven import is_driven
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.slices import may_take_turns
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.client.validity import MOST_LOAD
+from twinlens.stats.client import MOST_LOAD
 from twinlens.stats.estimator.quantile import needed_for_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS
 from twinlens.stats.summary.group import Summary

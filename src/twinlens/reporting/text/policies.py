@@ -9,7 +9,7 @@ from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import LoadKind, apart_of, load_of, place_of
 from twinlens.reporting.text.column import column
-from twinlens.stats.paired.policy_choice import Choice, TailDifference, choose
+from twinlens.stats.paired.arrivals import Choice, TailDifference, choose
 from twinlens.stats.summary.group import Group
 from twinlens.units import show
 

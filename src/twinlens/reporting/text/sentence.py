@@ -17,9 +17,9 @@ from twinlens.reporting.view import headline, in_order, runs_word
 from twinlens.reporting.wording.finding import label_words
 from twinlens.spec.precision import Lens
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
-from twinlens.stats.estimator.widened import widened
+from twinlens.stats.estimator.repeats import widened
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.metrics.quality import EQUAL_STEPS
+from twinlens.stats.metrics.training import EQUAL_STEPS
 from twinlens.stats.summary.group import Group
 from twinlens.units import NATS
 

@@ -28,7 +28,7 @@ from twinlens.reporting.wording.finding import clause_of, label_words, sentence_
 from twinlens.reporting.wording.training import IMPOSSIBLE
 from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.definition import METRICS, is_impossible
-from twinlens.stats.metrics.quality import EQUAL_STEPS
+from twinlens.stats.metrics.training import EQUAL_STEPS
 from twinlens.stats.summary.group import Group, Summary
 
 WIDTH = 80

@@ -9,7 +9,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting.display import bare, clean, join_names, value
 from twinlens.reporting.wording.comparison import label_of, values_words
 from twinlens.reporting.wording.number import percent
-from twinlens.stats.history.shift import FEWEST_ENTRIES
+from twinlens.stats.history import FEWEST_ENTRIES
 
 _MOST_EDITS = 4
 

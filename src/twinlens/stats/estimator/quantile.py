@@ -1,4 +1,4 @@
-"""Quantiles with exact order-statistic intervals.
+"""Quantiles with intervals: of one run, with requests that failed, and of repeats together.
 
 The point is the inverse of the empirical distribution, averaged at its steps (definition 2 of Hyndman &
 Fan 1996): `x[ceil(nq)]`, or the mean of `x[nq]` and `x[nq+1]` where `nq` is whole. No other interpolation
@@ -10,15 +10,18 @@ shape, only independent values.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
 from twinlens.record.estimate import Estimate, Spread
-from twinlens.stats.estimator.autocorrelation import careful_time
-from twinlens.stats.estimator.interval import FEWEST_ROWS
-from twinlens.stats.estimator.series import Series
+from twinlens.stats.estimator.dependence import careful_time
+from twinlens.stats.estimator.interval import FEWEST_ROWS, Queue, t_quantile
+from twinlens.stats.estimator.rate import Series
+from twinlens.stats.estimator.repeats import FEWEST_RUNS
 
 # Slow stretches must have come and gone a few times, and a few must lie beyond the quantile, to say how they cluster.
 FEWEST_STRETCHES = 10
@@ -165,3 +168,144 @@ def _stretch(rank: int, independent: int, n: int) -> int:
 def name_of(q: float) -> str:
     """Its usual name: p99 of 0.99."""
     return f"p{100 * q:.10g}"
+
+
+# Quantiles of values some of which never came: a request that failed is slower than any that did not.
+
+
+class Censored:
+    """Non-negative values [n] in time order, `inf` where one never came, and what their quantiles share.
+
+    `together` and `waiting` are as in `Series`. Raises ValueError for NaN and for values below 0.
+    """
+
+    def __init__(self, values: ArrayLike, together: int = 1, waiting: Queue | None = None) -> None:
+        series = np.asarray(values, dtype=np.float64).ravel()
+        if series.size and not series.min() >= 0:  # NaN is no more than that either
+            raise ValueError("a censored quantile is taken of values from 0 up, inf for those that never came")
+        lost = np.isinf(series) if series.size and np.isinf(series.max()) else np.zeros(1, bool)
+        self.size, self.lost = series.size, int(np.count_nonzero(lost))
+        self.most = float(series[~lost].max()) if 0 < self.lost < self.size else math.inf
+        # A stand-in so large that even its mean with the largest real value is told from every real value.
+        known = np.where(lost, 3 * self.most + 1, series) if 0 < self.lost < self.size else series
+        few = self.lost < self.size or not self.size
+        self.series = Series(known, together, waiting, self.lost) if few else None
+
+
+def censored_quantile(
+    values: ArrayLike | Censored,
+    q: float,
+    *,
+    unit: str,
+    what: str,
+    level: float = 0.95,
+    together: int = 1,
+    why_not: str = "",
+) -> Estimate:
+    """The `q` quantile of non-negative `values` [n] in time order, in which a failure is `inf` and so the largest.
+
+    Where the quantile itself falls among the failures it is absent, and the reason counts them (`what` names them,
+    e.g. "requests"); where only its upper bound does, `high` is None. So a failure never makes a quantile smaller.
+    Absent below `needed_for_quantile` values. Where there are as many, but slow ones come in so few clusters that no
+    interval can be given (one stall, say), the value stands without one: it is what happened in this run. `together`
+    and `why_not` are as in `quantile`. Several quantiles of the same values are faster of a `Censored`.
+    Raises ValueError for NaN and for values below 0.
+    """
+    whole = values if isinstance(values, Censored) else Censored(values, together)
+    count = f"{whole.lost} of {whole.size} {what} that failed"
+    among = Estimate.absent(unit, f"p{100 * q:.10g} falls among the {count}")
+    if whole.series is None:
+        return replace(among, spread=Spread(whole.size, (), (), 1.0))
+    found = quantile(whole.series, q, unit=unit, level=level, in_time_order=True, why_not=why_not)
+    if found.value is None or not whole.lost:
+        return found
+    most = whole.most
+    if found.value > most:
+        return replace(among, spread=found.spread)
+    method = f"{found.method}; the {count} count as slower than any"
+    if found.high is not None and found.high > most:
+        return replace(found, high=None, method=f"{method}, and the upper bound falls among them")
+    return replace(found, method=method)
+
+
+# Quantiles of repeated runs: of all their values together, as the quantile of a short run lies too low.
+
+Floats = NDArray[np.float64]
+
+
+def pooled_quantile(
+    runs: Sequence[Spread], q: float, *, unit: str, level: float = 0.95, is_within: bool = False
+) -> Estimate:
+    """The `q` quantile of the values of R >= 2 runs together, with an interval from `FEWEST_RUNS` runs on.
+
+    It runs between order statistics of the pooled values, by as many independent ones as the runs count together, and
+    to no side less far than t(R-1) · s / √R, s the spread of the runs' own quantiles: runs may differ by more than
+    their requests do. None below `needed_for_quantile` independent values: the mean of the quantiles of runs that are
+    too short is too low, the more surely the more of them there are. Two runs have their range, no level. Absent below
+    that number of values at all, or where the quantile falls among those that never came.
+    `is_within`: the order statistics alone, for whoever adds how far runs differ. Raises ValueError below two runs.
+    """
+    if len(runs) < 2:
+        raise ValueError("values are pooled of two runs or more")
+    needed, size = needed_for_quantile(q, level), sum(run.size for run in runs)
+    if size < needed:
+        return Estimate.absent(unit, f"{name_of(q)} needs at least {needed} values", seen=f"there are {size}")
+    value = _at(runs, q)
+    if value is None:
+        return Estimate.absent(unit, f"{name_of(q)} falls among the {_lost(runs)} of {size} that failed")
+    own = own_quantiles(runs, q)
+    method = f"{name_of(q)} of the {size} values of {len(runs)} runs in fresh processes together"
+    known = [each for each in own if each is not None]
+    if len(runs) < FEWEST_RUNS:
+        most = None if len(known) < len(runs) else max(value, *known)
+        said = f"{method}, with the runs' own; no confidence claimed"
+        return Estimate(value, unit, said, "measured", min(value, *known), most, n=len(runs))
+    independent = int(sum(run.independent for run in runs))
+    if independent < needed:
+        why = f"{name_of(q)} needs at least {needed} independent values over all runs"
+        seen = f"there are about {independent} among {size}"
+        return Estimate(value, unit, method, "measured", n=len(runs), no_interval=why, seen=seen)
+    least, high = (_at(runs, share) for share in _bounds(independent, q, level))
+    least = value if least is None else least  # it is below the value, so it came
+    method += f", order statistics of {independent} independent ones, no narrower than runs differ"
+    half = 0.0 if is_within else _between(known, level)
+    top = None if high is None or len(known) < len(runs) else max(high, value + half)
+    return Estimate(value, unit, method, "measured", max(0.0, min(least, value - half)), top, level, len(runs))
+
+
+def own_quantiles(runs: Sequence[Spread], q: float) -> list[float | None]:
+    """The quantile of each run by itself [R]; None where it falls among those that never came."""
+    return [_at([run], q) for run in runs]
+
+
+def _between(own: Sequence[float], level: float) -> float:
+    """t · s / √R of the runs' own quantiles."""
+    return t_quantile(level, len(own) - 1) * float(np.std(own, ddof=1)) / math.sqrt(len(own)) if len(own) > 1 else 0.0
+
+
+def _bounds(independent: int, q: float, level: float) -> tuple[float, float]:
+    """The shares of the pooled values at which the two order statistics stand; the outermost stay outermost."""
+    return tuple((rank - 1) / max(1, independent - 1) for rank in interval_ranks(independent, q, level))  # type: ignore[return-value]
+
+
+def _at(runs: Sequence[Spread], share: float) -> float | None:
+    """The value below which `share` of all values lie; None where it never came."""
+    known = [run for run in runs if run.values]
+    if not known:
+        return None
+    size = sum(run.size for run in runs)
+    places = np.unique(np.concatenate([run.values for run in known]))
+    below = np.sum([_below(run, places) for run in known], axis=0)
+    wanted = share * size
+    if wanted > float(below[-1]) + 1e-9 * size:
+        return None
+    return float(np.interp(wanted, below, places))
+
+
+def _below(run: Spread, places: Floats) -> Floats:
+    """How many values of a run are at most each of `places` [k], between its points by a straight line."""
+    return np.asarray(np.interp(places, run.values, run.ranks, left=0.0))
+
+
+def _lost(runs: Sequence[Spread]) -> int:
+    return sum(run.size - (run.ranks[-1] if run.ranks else 0) for run in runs)

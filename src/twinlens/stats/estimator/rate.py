@@ -1,15 +1,31 @@
-"""Rates over a window, stalls and all, with their interval."""
+"""Rates over time, series whose quantiles are asked for, and trends of block means."""
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.autocorrelation import autocorrelation_time
-from twinlens.stats.estimator.interval import grouped, reach_of_ratio
+from twinlens.stats.estimator.dependence import (
+    autocorrelation,
+    autocorrelation_time,
+    careful_time,
+    means_of,
+    slow_time,
+    too_dependent,
+)
+from twinlens.stats.estimator.interval import (
+    Clustering,
+    Queue,
+    clustering,
+    grouped,
+    independent_requests,
+    reach_of_ratio,
+)
 
 
 def rate_interval(
@@ -95,3 +111,157 @@ def _rows(
     if (end < begin).any():
         raise ValueError("a row ends before it begins")
     return work, begin, end
+
+
+# A series whose quantiles are asked for: its values by rank, and how they depend on each other.
+
+_POINTS = 96
+_DIGITS = 6
+MOST_WAITING = 1 << 16
+"""In more rows how slow ones cluster shows by itself, and requests in flight are not asked."""
+
+
+class Series:
+    """Values [n] in time order, and what their quantiles share: it is found once however many are taken.
+
+    `together`: how many neighbours share one moment. `waiting`: the requests in flight when each was due, where they
+    show how long a queue lasts. `lost`: how many of them stand for values that never came, above all others.
+    Raises ValueError for values that are not finite.
+    """
+
+    def __init__(self, values: ArrayLike, together: int = 1, waiting: Queue | None = None, lost: int = 0) -> None:
+        self.values, self.together, self.waiting, self.lost = _finite(values), together, waiting, lost
+
+    @cached_property
+    def moments(self) -> NDArray[np.float64]:
+        """A mean for each moment."""
+        return means_of(self.values, self.together)
+
+    @cached_property
+    def stretches(self) -> float:
+        """How many stretches there are that do not resemble each other."""
+        return self.values.size / careful_time(self.values)
+
+    @cached_property
+    def ordered(self) -> NDArray[np.float64]:
+        """The values from the smallest."""
+        return np.sort(self.values)
+
+    @cached_property
+    def sketch(self) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """About a hundred of its values by rank, without those that never came."""
+        return sketch(self.ordered[: self.values.size - self.lost], self.values.size)
+
+    @cached_property
+    def _clustering(self) -> Clustering:
+        return clustering(self.values)
+
+    def independent(self, value: float) -> float:
+        """How many independent values a share of them at most `value` rests on, from 1 to n."""
+        if self.waiting is not None:
+            return independent_requests(self.values <= value, [self._clustering], self.waiting)
+        slow = self.values >= value
+        return self.values.size / max(careful_time(slow), slow_time(slow))
+
+    @cached_property
+    def too_dependent(self) -> tuple[str, str | None]:
+        """As `dependence.too_dependent` says of its moments."""
+        return too_dependent(self.moments)
+
+
+def sketch(ranked: NDArray[np.float64], size: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Ranks and values of about a hundred of `ranked` [m <= size], which rise; those up to `size` never came.
+
+    They lie evenly in the logit of the rank, so that both tails have as many points as the middle.
+    """
+    if not ranked.size:
+        return (), ()
+    end = math.log(size + 1)
+    shares = 1 / (1 + np.exp(-np.linspace(-end, end, _POINTS)))
+    ranks = np.unique(np.clip(np.rint(shares * size), 1, ranked.size)).astype(int)
+    ranks = np.union1d(ranks, [1, ranked.size])
+    values = [float(f"{value:.{_DIGITS}g}") for value in ranked[ranks - 1]]
+    return tuple(ranks.tolist()), tuple(values)
+
+
+def _finite(values: ArrayLike) -> NDArray[np.float64]:
+    series = np.asarray(values, dtype=np.float64).ravel()
+    if series.size and not (np.isfinite(series.min()) and np.isfinite(series.max())):
+        raise ValueError("a quantile is taken of finite values; leave absent ones out and say how many")
+    return series
+
+
+# Slopes and cycles in a short series of block means.
+
+
+def theil_sen(
+    series: NDArray[np.float64], level: float, place: NDArray[np.float64] | None = None
+) -> tuple[float, float, float]:
+    """The median of all pairwise slopes of `series` [n >= 2] over `place` [n] (0, 1, … by default), with its interval.
+
+    (slope, low, high); bounds are order statistics of the slopes from the normal law of Kendall's S (Sen
+    1968).
+    """
+    n = series.size
+    if n < 2:
+        raise ValueError("a slope needs at least two points")
+    first, second = np.triu_indices(n, 1)
+    apart = second - first if place is None else place[second] - place[first]
+    slopes = np.sort((series[second] - series[first]) / apart)
+    spread = float(ndtri((1 + level) / 2)) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    low = max(0, math.floor((slopes.size - spread) / 2) - 1)
+    high = min(slopes.size - 1, math.ceil((slopes.size + spread) / 2))
+    return float(np.median(slopes)), float(slopes[low]), float(slopes[high])
+
+
+def period(series: NDArray[np.float64], strength: float) -> tuple[int, float] | None:
+    """The period of a cycle in `series` [n], in points, and its peak-to-peak size; None where there is none.
+
+    A cycle is an autocorrelation peak at lag 2 … n/3 (three turns at least), above `strength` and above what
+    noise of n points reaches (3/√n), that comes back at twice the lag, with a trough before it. A straight
+    trend is taken out first.
+    """
+    n = series.size
+    longest = n // 3
+    if longest < 2:
+        return None
+    centred = _level(series)
+    rho = _unshrunk(centred)
+    threshold = max(strength, 3 / math.sqrt(n))
+    for lag in range(2, longest + 1):
+        peak = rho[lag] >= threshold and rho[lag] >= rho[lag - 1] and rho[lag] >= rho[lag + 1]
+        again = max(rho[2 * lag - 1 : 2 * lag + 2]) >= threshold / 2
+        if peak and again and rho[1:lag].min() <= -threshold / 2:
+            return lag, 2 * math.sqrt(2 * float(centred.var() * min(rho[lag], 1.0)))
+    return None
+
+
+def first_return(series: NDArray[np.float64], lag: int) -> int:
+    """The first lag at which `series` [n] repeats about as well as at `lag`, or `lag` itself.
+
+    For a finer view of a series whose cycle was found in coarse points: a pattern shorter than these beats
+    against them and shows up as a false, longer cycle.
+    """
+    rho = _unshrunk(_level(series))
+    below = np.flatnonzero(rho[: lag + 1] < 0)
+    first, last = int(below[0]) if below.size else lag, 3 * lag // 4
+    near = rho[math.floor(0.85 * lag) : math.ceil(1.15 * lag) + 1].max()
+    sooner = np.flatnonzero(rho[first : last + 1] >= 0.7 * near)
+    if not sooner.size:
+        return lag
+    peak = first + int(sooner[0])
+    while peak < last and rho[peak + 1] > rho[peak]:
+        peak += 1
+    return peak
+
+
+def _level(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`series` less its straight line."""
+    place = np.arange(series.size) - (series.size - 1) / 2
+    centred = series - series.mean()
+    return np.asarray(centred - place * float(place @ centred) / float(place @ place), dtype=np.float64)
+
+
+def _unshrunk(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Autocorrelation per product, as lag k has only n - k of them: else slow cycles would seem weak."""
+    return np.asarray(autocorrelation(series) * series.size / np.arange(series.size, 0, -1), dtype=np.float64)

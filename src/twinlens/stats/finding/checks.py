@@ -11,25 +11,20 @@ from twinlens.record.finding import Finding, worst_first
 from twinlens.record.run import Run
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
-from twinlens.stats.client.validity import ClientVerdict
-from twinlens.stats.finding.causes import causes
-from twinlens.stats.finding.failures import failures
-from twinlens.stats.finding.pace import pace_of
-from twinlens.stats.finding.pipeline import bubble
-from twinlens.stats.finding.saves import of_saves
-from twinlens.stats.finding.steadiness import change_unseen, disturbed, extended, machine, row_spread
-from twinlens.stats.finding.streaming import not_streamed
-from twinlens.stats.finding.switches import optimisations
+from twinlens.stats.client import ClientVerdict
+from twinlens.stats.finding.causes import causes, pace_of
+from twinlens.stats.finding.failures import failures, not_streamed, optimisations
+from twinlens.stats.finding.steadiness import bubble, change_unseen, disturbed, extended, machine, of_saves, row_spread
 from twinlens.stats.metrics.definition import is_impossible
-from twinlens.stats.metrics.disturbance import POWER_CAP, other_programs, throttled
+from twinlens.stats.metrics.energy import POWER_CAP, other_programs, throttled
 from twinlens.stats.metrics.fidelity import Gate
-from twinlens.stats.metrics.quality import divergence, missed_target, target_nats
-from twinlens.stats.paired.empty_slots import empty_slots
+from twinlens.stats.metrics.training import divergence, missed_target, target_nats
+from twinlens.stats.paired.slice_rate import empty_slots
+from twinlens.stats.server.metrics import short_prefix
 from twinlens.stats.serving.goodput import decided_by, slo_standing
 from twinlens.stats.serving.looks import level_of
-from twinlens.stats.serving.planned_hits import short_prefix
 from twinlens.stats.serving.window import SERVING_NEAR
-from twinlens.stats.steady.rule import SteadyRule
+from twinlens.stats.steady.levels import SteadyRule
 from twinlens.stats.summary.group import Verdict
 from twinlens.stats.summary.serving import is_served
 

@@ -1,16 +1,22 @@
-"""Requests that failed: how many, why, and whether the server was there to the end."""
+"""Findings on requests: what failed, what did not stream, and what flattered the server's optimisations."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
+from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.request import Requests
 from twinlens.record.run import Run
+from twinlens.spec.slo import Slo
+from twinlens.stats.server.metrics import shared_share
+from twinlens.stats.serving.goodput import between_tokens
+from twinlens.stats.serving.latency import unstreamed
 
 MOSTLY = 0.5  # with more than half of its requests lost a run says nothing of the answers that a user gets
 HOPELESS = 0.9  # nearly all: what was meant to be measured did not happen
@@ -83,3 +89,41 @@ def _away(run: Run) -> np.ndarray:
         return np.asarray(losses.is_valid().to_numpy(), dtype=bool)
     errors = run.table.column("error").to_pylist()  # a run of before, or one in which no connection was lost
     return np.array([(words or "").startswith(_AWAY) for words in errors])
+
+
+# Answers of several tokens that came whole at one moment: the server, or a gateway before it, does not stream.
+
+
+def not_streamed(requests: Requests, slo: Slo | None) -> Iterable[Finding]:
+    """A warning that there is no time between tokens; it disqualifies where the SLO limits that time."""
+    why = unstreamed(requests)
+    if not why:
+        return
+    yield Finding("not-streamed", "warns", "tpot_s_p50", {"why": why})
+    limits = between_tokens(slo) if slo is not None else ()
+    if limits:
+        yield Finding("slo-not-judged", "disqualifies", limits[0], {"why": why})
+
+
+# Checks on optimisations of a server that were on: what flattered them, and how much of the load they could meet.
+
+_RANDOM = "random-weights-served"
+
+
+def optimisations(run: Run, metrics: Mapping[str, Estimate]) -> Iterator[Finding]:
+    """Findings on speculation with random weights, and on a prefix cache beside what prompts have in common."""
+    if run.facts is None or run.sections.server is None:
+        return
+    spoken = run.facts.executor.value("serving.speculative")
+    accepted = metrics.get("draft_acceptance")
+    if spoken not in (None, "none") and any(found.code == _RANDOM for found in run.facts.findings):
+        known = accepted if accepted is not None and accepted.value is not None else None
+        numbers = {"accepted": known.value if known else None}
+        yield Finding("speculation-flattered", "warns", "", numbers, {"draft_acceptance": known} if known else {})
+    hits = metrics.get("prefix_hit_ratio")
+    shared = shared_share(run)
+    is_meant = "prefix_caching" in run.spec.executor.options or bool(shared)
+    is_on = run.facts.executor.value("serving.prefix_cache") is True
+    if is_on and is_meant and hits is not None and hits.value is not None:
+        numbers = {"hits": hits.value, "shared": shared}
+        yield Finding("prefix-cache-met", "notes", "", numbers, {"prefix_hit_ratio": hits})

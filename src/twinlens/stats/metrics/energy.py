@@ -1,4 +1,4 @@
-"""Energy over the steady window, from the counters that telemetry recorded; otherwise why there is none.
+"""Energy of a run and of its units of work, and what disturbed the machine meanwhile.
 
 Scopes are never added, and none stands in for another: a run that used GPU boards is charged with those or with
 nothing, one on the processor with its packages.
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from twinlens.record.estimate import Estimate
-from twinlens.stats.estimator.scaled import scaled
+from twinlens.stats.estimator.repeats import scaled
 from twinlens.units import JOULES, WATTS
 
 LEAST_PERIODS = 100  # counter periods in the shortest window worth reading: one is then at most 1 % of it
@@ -237,3 +237,39 @@ def _cross_check(counter: _Counter, mean_power_w: float) -> str:
     gap = mean / mean_power_w - 1
     verdict = "DISAGREES with" if abs(gap) > CROSS_CHECK_LIMIT else "agrees with"
     return f"{verdict} integrated power ({gap:+.1%})"
+
+
+# Disturbances in the steady window: throttling, and other work on the machine. Shares, not corrections.
+
+FOREIGN_SHARE = 0.05
+"""Of the machine's processors: less than the noise of most runs."""
+POWER_CAP = "software power cap"
+# NVML's clocks event reasons (nvml.h); idle, application clocks and sync boost are no throttling.
+_REASONS = {
+    0x4: POWER_CAP,
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+
+
+def throttled(telemetry: pa.Table, begin_s: float, end_s: float) -> list[tuple[str, float]]:
+    """(reason, share of the window) for each reason for which an accelerator was slowed down."""
+    bits = _window(telemetry, "throttle_bits", begin_s, end_s).astype(np.int64)
+    shares = ((reason, float(((bits & bit) != 0).mean()) if bits.size else 0.0) for bit, reason in _REASONS.items())
+    return [(reason, share) for reason, share in shares if share]
+
+
+def other_programs(telemetry: pa.Table, begin_s: float, end_s: float) -> float | None:
+    """The share of the processors that other programs used, on average; None below FOREIGN_SHARE or not sampled."""
+    shares = _window(telemetry, "foreign_cpu", begin_s, end_s)
+    mean = float(shares.mean()) if shares.size else 0.0
+    return mean if mean >= FOREIGN_SHARE else None
+
+
+def _window(telemetry: pa.Table, column: str, begin_s: float, end_s: float) -> np.ndarray:
+    """The known values of a column between two moments of the run."""
+    time_s = telemetry.column("time_ns").to_numpy() / 1e9
+    inside = telemetry.filter(pa.array((time_s >= begin_s) & (time_s <= end_s)))
+    return np.asarray(inside.column(column).drop_null().to_numpy())

@@ -1,4 +1,4 @@
-"""The inference lens at engine level: metrics as pure functions of request rows and of the facts beside them.
+"""Metrics of engine-level inference and of exchanges between ranks, from their rows.
 
 Definitions (words.md): TTFT from the intended time to the first token; TPOT = (end - first token) / (tokens - 1), one
 value per request; ITL = gaps between consecutive tokens, pooled. Requests of one lockstep batch are one observation.
@@ -6,21 +6,34 @@ value per request; ITL = gaps between consecutive tokens, pooled. Requests of on
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
-from twinlens.stats.estimator.censored import Censored, censored_quantile
-from twinlens.stats.estimator.rate import rate_interval
+from twinlens.record.step import Exchanges
+from twinlens.spec.workload.collective import CollectiveWorkload
+from twinlens.stats.estimator.quantile import Censored, censored_quantile, quantile
+from twinlens.stats.estimator.rate import Series, rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
-from twinlens.stats.estimator.scaled import inverse, scaled
+from twinlens.stats.estimator.repeats import inverse, scaled
 from twinlens.stats.metrics.fidelity import fidelity
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.serving.latency import gaps_s, latency
-from twinlens.stats.steady.segment import Steadiness, SteadyRule, segment
-from twinlens.stats.steady.sustained import peak_rate, retention
-from twinlens.units import BYTES_PER_S, FLOP_PER_S, IMAGES_PER_S, RATIO, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
+from twinlens.stats.steady.levels import SteadyRule
+from twinlens.stats.steady.segment import Steadiness, peak_rate, retention, segment
+from twinlens.units import (
+    BYTES_PER_S,
+    EXCHANGES_PER_S,
+    FLOP_PER_S,
+    IMAGES_PER_S,
+    RATIO,
+    REQUESTS_PER_S,
+    SECONDS,
+    TOKENS_PER_S,
+)
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
@@ -187,3 +200,47 @@ def _failed(failed: np.ndarray) -> Estimate:
         "measured",
         n=len(failed),
     )
+
+
+# Exchanges between ranks: metrics as pure functions of their rows. Bandwidths are those of nccl-tests.
+
+
+def exchange_steadiness(rows: Exchanges, rule: SteadyRule = SteadyRule()) -> Steadiness | None:
+    """The verdict on the slowest rank's times, in order; None without rows.
+
+    `rule.min_seconds` are of the clock, of which exchanges are a part: a barrier is before each.
+    """
+    if not len(rows):
+        return None
+    taken_s = rows.slowest_ns / 1e9
+    share = taken_s.sum() * 1e9 / max(1, int(rows.end_ns[-1]) - int(rows.begin_ns[0]))
+    return segment(taken_s, rule=replace(rule, min_seconds=rule.min_seconds * min(1.0, share)))
+
+
+def exchange_metrics(
+    rows: Exchanges, steadiness: Steadiness | None, workload: CollectiveWorkload
+) -> dict[str, Estimate]:
+    """Rates are over the time spent in exchanges: the barrier before each is in none."""
+    if steadiness is None:
+        return {}
+    taken = rows.slowest_ns[steadiness.steady_begin : steadiness.steady_end]
+    clock = np.concatenate([[0], np.cumsum(taken)])
+    name = "exchanges / the slowest rank's time in them"
+    rate = rate_interval(np.ones(len(taken)), clock[:-1], clock[1:], unit=EXCHANGES_PER_S, name=name)
+    size, ranks = workload.size_bytes, rows.rank_ns.shape[1]
+    algorithm = scaled(rate, size, BYTES_PER_S, f"{size:,} bytes / mean time", "measured")
+    factor = workload.bus_factor(ranks)
+    said = f"algorithm bandwidth × {factor:.4g}, the factor of nccl-tests for {workload.exchange} of {ranks} ranks"
+    bus = (
+        scaled(rate, size * factor, BYTES_PER_S, said, "measured")
+        if factor
+        else Estimate.absent(BYTES_PER_S, "one rank exchanges nothing")
+    )
+    times = Series(taken / 1e9)
+    return {
+        "bus_bytes_per_s": bus,
+        "algorithm_bytes_per_s": algorithm,
+        "exchanges_per_s": rate,
+        "peak_exchanges_per_s": peak_rate(steadiness, unit=EXCHANGES_PER_S),
+        "retention": retention(rate, steadiness),
+    } | {f"exchange_s_{q}": quantile(times, at, unit=SECONDS, in_time_order=True) for q, at in _QUANTILES.items()}

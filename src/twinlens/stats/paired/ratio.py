@@ -1,4 +1,4 @@
-"""Ratios of points that took turns: the log ratio of each round, its mean over rounds and repeats, and its interval.
+"""Ratios of points that take turns: their width while they do, and each rate's ratio when they have.
 
 What disturbs the machine for longer than a round meets both sides and leaves the log ratio alone (Bulej et al. 2020).
 Pages: `explain paired_ratio`; coverage by simulation: docs/results/coverage-paired.md.
@@ -7,8 +7,9 @@ Pages: `explain paired_ratio`; coverage by simulation: docs/results/coverage-pai
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -17,11 +18,20 @@ from numpy.typing import NDArray
 from twinlens.record.codec import by_fields
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, Validity
+from twinlens.record.run import Run
 from twinlens.stats.estimator.interval import t_quantile
-from twinlens.stats.estimator.repeats import FEWEST_RUNS
-from twinlens.stats.estimator.widened import widened
-from twinlens.stats.paired.calm import Marks, suffering
-from twinlens.stats.paired.slice_rate import SliceRates
+from twinlens.stats.estimator.repeats import FEWEST_RUNS, widened
+from twinlens.stats.paired.slice_rate import (
+    Marks,
+    SliceRates,
+    inference_slices,
+    phase_slices,
+    suffering,
+    training_slices,
+)
+from twinlens.stats.serving.looks import looks_s
+from twinlens.stats.summary.group import Group
+from twinlens.stats.summary.serving import is_served
 from twinlens.units import RATIO
 
 FEWEST_BLOCKS = 8  # of one repeat: fewer cannot show how far neighbouring rounds resemble each other
@@ -237,3 +247,89 @@ def _time(centred: Blocks) -> float:
 def _estimate(value: float, half: float, method: str, level: float, n: int) -> Estimate:
     low, high = math.exp(value - half), math.exp(min(value + half, 700.0))
     return Estimate(math.exp(value), RATIO, method, "derived", low=low, high=high, level=level, n=n)
+
+
+# Two groups of runs that took turns: the paired ratio of each rate, from the rows of their runs.
+
+Rates = Mapping[str, SliceRates]
+
+
+@dataclass(frozen=True, slots=True)
+class ByTurns:
+    """The ratio of one rate of two groups. `own`: findings of their runs that make the ratio not valid.
+
+    What disturbed the machine met both sides, and is not among them; other faults are the points' own.
+    """
+
+    ratio: PairedRatio
+    own: tuple[Finding, ...]
+
+    @property
+    def validity(self) -> Validity:
+        return "not valid" if self.own else self.ratio.validity
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it may be compared."""
+        return self.validity != "not valid"
+
+
+def by_turns(
+    group: Group,
+    reference: Group,
+    runs: Mapping[str, Run],
+    rates: Mapping[str, Rates],
+    names: tuple[str, str] = ("", ""),
+    *,
+    level: float = 0.95,
+) -> tuple[ByTurns, ...]:
+    """The ratios of `group` to `reference` over the repeats in which both took turns; none where none did.
+
+    `runs`, `rates`: the runs that were paired and the rates of their slices, by id of the run. `names`: of the two.
+    """
+    pairings = {id: run.sections.pairing for id, run in runs.items() if run.sections.pairing}
+    by_pairing = {pairings[run.run].id: run for run in reference.runs if run.run in rates}
+    members = [
+        (run, by_pairing[key]) for run in group.runs if run.run in rates and (key := pairings[run.run].id) in by_pairing
+    ]
+    if not members:
+        return ()
+    points = [pairings[run.run].points for run, _ in members]
+    sides = [run for pair in members for run in pair]
+    own = tuple(finding for run in sides for finding in run.disqualified if finding.code != "disturbed")
+    metrics = [name for name in rates[members[0][0].run] if all(name in rates[run.run] for run in sides)]
+    pairs = {name: [(rates[above.run][name], rates[below.run][name]) for above, below in members] for name in metrics}
+    looks = max(len(looks_s(run.spec.protocol)) for run in runs.values())
+    return tuple(
+        ByTurns(paired_ratio(pairs[name], points, names=(*names, name), level=level, looks=looks), own)
+        for name in metrics
+    )
+
+
+def slice_rates(run: Run) -> Rates:
+    """The rates of a run's slices, by id of the metric."""
+    if run.lens == "training":
+        return training_slices(run.steps, run.telemetry)
+    return inference_slices(run.requests, run.telemetry, in_lockstep=not is_served(run))
+
+
+def phase_rates(run: Run) -> Rates:
+    """The rates of one phase of requests in each of a run's slices; none of training."""
+    return {} if run.lens == "training" else phase_slices(run.requests, run.telemetry, in_lockstep=not is_served(run))
+
+
+# Width of the ratios between points that take turns, while they do: whether their rounds may end.
+
+
+def widest(points: Sequence[SliceRates], looks: int) -> float:
+    """How far, as a share of it, a bound of the least known ratio between any two points lies from it; infinite where
+    one has no interval, drifts, or could hide a drift.
+
+    `points`: the slices of one repeat, whose interval is asked so surely that `looks` of them hold together.
+    """
+    found = [paired_ratio([(a, b)], [len(points)], looks=looks) for a, b in combinations(points, 2)]
+    return max(math.inf if each.validity != "valid" else _half(each.ratio.low, each.ratio.high) for each in found)
+
+
+def _half(low: float | None, high: float | None) -> float:
+    return math.sqrt(high / low) - 1 if low and high else math.inf

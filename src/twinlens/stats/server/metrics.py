@@ -1,4 +1,4 @@
-"""Metrics that the server reported in the window of a served run. Pure: takes readings of its metrics page, and rows.
+"""Metrics that the server reported about itself, and the prefix hits that were planned beside those it had.
 
 Counter 3 of the four that explain latency, batching efficiency, is here: useful tokens / (slots × steps).
 """
@@ -13,13 +13,17 @@ import pyarrow as pa
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
+from twinlens.record.run import Run
 from twinlens.record.samples import ServerReading
+from twinlens.schedule.content.prefix import expected_hit_share
+from twinlens.spec.workload.arrival import Lockstep, Trace
+from twinlens.spec.workload.prompt import Prefix
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.dependence import too_dependent
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.rate import rate_interval
-from twinlens.stats.estimator.scaled import scaled
-from twinlens.stats.server.agreement import agreement
-from twinlens.stats.server.samples import ServerRows
+from twinlens.stats.estimator.repeats import scaled
+from twinlens.stats.server.agreement import ServerRows, agreement
 from twinlens.stats.serving.window import Window
 from twinlens.units import COUNT, RATIO, SECONDS
 
@@ -144,3 +148,48 @@ def _lost(samples: pa.Table, rows: ServerRows, reading: ServerReading) -> list[F
     if reading.reason:
         findings.append(Finding("server-read-no-further", "notes", "", {"reason": reading.reason}))
     return findings
+
+
+# The share of prompt tokens that a prefix cache could find, beside the share that the server reports.
+
+_METHOD = "expected of a cache that forgets nothing, from the prefixes of the workload and the requests of the run"
+
+
+def planned_hits(run: Run) -> dict[str, Estimate]:
+    """The planned ratio of a run whose requests share prefixes; empty for any other, sessions and traces too."""
+    prefix = _prefix(run)
+    count = len(run.requests) if prefix is not None else 0
+    if prefix is None or not count:
+        return {}
+    assert isinstance(run.spec.workload, InferenceWorkload)
+    share = expected_hit_share(prefix, run.spec.workload.input_tokens, count)
+    return {"planned_hit_ratio": Estimate(share, RATIO, _METHOD, "modelled", n=count)}
+
+
+def short_prefix(run: Run) -> tuple[Finding, ...]:
+    """Whether a shared prefix is too short for the blocks in which this server caches."""
+    prefix = _prefix(run)
+    block = run.facts.executor.value("serving.kv_block_tokens") if run.facts else None
+    if prefix is None or not isinstance(block, int) or prefix.tokens >= block:
+        return ()
+    return (Finding("prefix-below-block", "notes", "", {"prefix_tokens": prefix.tokens, "block_tokens": block}),)
+
+
+def shared_share(run: Run) -> float | None:
+    """The share of prompt tokens that the workload lets requests have in common; None for sessions and traces, which
+    say it in no number."""
+    workload = run.spec.workload
+    if not isinstance(workload, InferenceWorkload) or workload.sessions is not None:
+        return None
+    if isinstance(workload.arrival, Lockstep | Trace):
+        return None
+    if workload.prefix is None or not len(run.requests):
+        return 0.0
+    return expected_hit_share(workload.prefix, workload.input_tokens, len(run.requests))
+
+
+def _prefix(run: Run) -> Prefix | None:
+    workload = run.spec.workload
+    if not isinstance(workload, InferenceWorkload) or isinstance(workload.arrival, Lockstep | Trace):
+        return None
+    return workload.prefix if workload.sessions is None else None

@@ -12,12 +12,9 @@ from scipy.special import ndtri
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo, Standing
-from twinlens.stats.estimator.independent import Clustering, Queue, clustering, independent_requests, queue
-from twinlens.stats.estimator.interval import mean_interval
-from twinlens.stats.estimator.repeats import binomial_bounds, cut
-from twinlens.stats.estimator.scaled import scaled
-from twinlens.stats.serving.latency import Latency
-from twinlens.stats.serving.overlap import in_flight_when_due
+from twinlens.stats.estimator.interval import Clustering, Queue, clustering, independent_requests, mean_interval, queue
+from twinlens.stats.estimator.repeats import binomial_bounds, cut, scaled
+from twinlens.stats.serving.latency import Latency, in_flight_when_due
 from twinlens.units import RATIO, REQUESTS_PER_S
 
 LEVEL = 0.95

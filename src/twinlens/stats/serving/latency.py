@@ -1,4 +1,4 @@
-"""Latencies of each request of a served run in seconds, as arrays over rows. A failed request takes infinitely long.
+"""Latencies of requests, what they waited for, and how many share the server at once.
 
 Definitions (words.md): TTFT from the intended time to the first token, reasoning included; TTFAT to the first one after
 it; TPOT = (last - first token) / (output tokens - 1), one value per request; ITL = gaps between consecutive tokens,
@@ -10,13 +10,73 @@ An answer of several tokens that came at one moment says nothing of the time bet
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
+from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
-from twinlens.stats.serving.overload import released_ns
+from twinlens.schedule.loop.admission import Held, held
+from twinlens.spec.point import Point
+from twinlens.stats.estimator.interval import Queue, mean_interval, queue
+from twinlens.stats.estimator.quantile import censored_quantile
+from twinlens.stats.estimator.rate import MOST_WAITING
+from twinlens.stats.serving.window import Window
+from twinlens.stats.steady.slope import in_flight, released_ns
+from twinlens.units import SECONDS
+
+# The number of requests that share the server at once, and the length of run that an interval of waits needs.
+
+# A queue of N requests lasts for some N² arrivals before it is another one, and some 400 such times show how long.
+_TIMES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """`together`: requests that share one moment, so that neighbours in time are one observation. `why_not`: why no
+    interval within the run can rest on its requests; "" where one can. `waiting`: where arrivals do not wait for
+    answers, the requests in flight when each was due, and how long they resemble themselves."""
+
+    together: int = 1
+    why_not: str = ""
+    waiting: Queue | None = None
+
+
+def overlap(requests: Requests, window: Window) -> Overlap:
+    """Dependence among the requests of a window.
+
+    In a closed loop as many are always under way: its streams, which end together where a batch decodes in step.
+    Where arrivals do not wait for answers their number wanders, and with it every latency. How far cannot be seen in
+    the latencies of many servers, where the noise of single requests hides it; the number in flight bounds it.
+    """
+    if window.end_ns <= window.begin_ns:
+        return Overlap(why_not="the window has no length")
+    at_once = mean_in_flight(requests, window)
+    if window.loop == "closed":
+        return Overlap(together=max(1, round(at_once)))
+    wanted, n = math.ceil(_TIMES * at_once**2), window.rows.size
+    rows = window.rows
+    is_few = n <= MOST_WAITING
+    waiting = queue(in_flight_when_due(requests.intended_ns[rows], requests.end_ns[rows])) if is_few else None
+    if n >= wanted:
+        return Overlap(waiting=waiting)
+    why_not = f"with {at_once:.2g} requests in flight it takes some {wanted:,} to see how long a queue lasts"
+    return Overlap(why_not=why_not, waiting=waiting)
+
+
+def in_flight_when_due(intended: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """How many earlier requests of [n] in order of intent had not ended when each was due; `inf` ends never do."""
+    ended = np.searchsorted(np.sort(end), intended, side="right")
+    return np.asarray(np.arange(intended.size) - ended, dtype=np.float64)
+
+
+def mean_in_flight(requests: Requests, window: Window) -> float:
+    """Requests between intent and end, the mean over the window."""
+    edges = np.array([window.begin_ns, window.end_ns])
+    return float(in_flight(requests.intended_ns, requests.end_ns, edges)[0])
+
 
 # Up to one token in a thousand may share its chunk: a tenth of what p99 of the gaps looks at.
 MOST_MERGED = 0.001
@@ -190,3 +250,39 @@ def _longest_gap_s(requests: Requests) -> np.ndarray:
 
 def _or_never(ok: np.ndarray, values: np.ndarray) -> np.ndarray:
     return values if ok.all() else np.where(ok, values, np.inf)
+
+
+# Reasons why an admission policy held requests back: queued, blocked by the batch before, or gathering a batch.
+
+WAITS = ("queued_s", "blocked_s", "gathering_s")
+"""The three parts of a hold, in this order; their means add up to the mean hold."""
+
+
+def waits(requests: Requests, rows: np.ndarray, point: Point, shared: Overlap = Overlap()) -> dict[str, Estimate]:
+    """Mean and p99 of each part over `rows` (indexes); empty where no policy held anything back.
+
+    Batches are taken apart over all rows of the run, as the one before a row may lie outside the window.
+    """
+    known = np.flatnonzero(~np.isnan(requests.released_ns))
+    wanted = np.isin(known, rows)
+    if point.admission is None or not wanted.any():
+        return {}
+    parts = _parts(requests, known, point)
+    metrics: dict[str, Estimate] = {}
+    suffix = "; requests of the window, in order of release"
+    for name, part_ns in zip(WAITS, (parts.queued_ns, parts.blocked_ns, parts.gathering_ns), strict=True):
+        values = np.maximum(part_ns[wanted], 0) / 1e9
+        mean = mean_interval(values, unit=SECONDS, method_suffix=suffix, why_not=shared.why_not)
+        metrics[f"{name}_mean"] = mean if mean.low is None else replace(mean, low=max(0.0, mean.low))
+        metrics[f"{name}_p99"] = censored_quantile(
+            values, 0.99, unit=SECONDS, what="requests", together=shared.together, why_not=shared.why_not
+        )
+    return metrics
+
+
+def _parts(requests: Requests, known: np.ndarray, point: Point) -> Held:
+    intended, released = requests.intended_ns[known], requests.released_ns[known].astype(np.int64)
+    if point.admission == "continuous":  # it holds back only while every place is taken
+        nothing = np.zeros(known.size, dtype=np.int64)
+        return Held(released - intended, nothing, nothing)
+    return held(requests.group[known], intended, released, requests.end_ns[known], point.batch)

@@ -1,4 +1,4 @@
-"""The inference lens at serving level: every metric of a run under load, as a pure function of its rows.
+"""Metrics of a run under load, of streamed answers and of answers in one piece.
 
 Latency counts from the intended time, over *all* requests of the window, a failed one being slower than any; rates
 count what answered requests delivered while the window lasted. Values from the time of sending stand beside them.
@@ -14,18 +14,16 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
-from twinlens.spec.workload.task import Generate, Task
-from twinlens.stats.estimator.censored import Censored, censored_quantile
+from twinlens.spec.workload.task import Classify, Generate, Task, items_per_request
 from twinlens.stats.estimator.interval import mean_interval
-from twinlens.stats.estimator.scaled import inverse, scaled
-from twinlens.stats.serving.flow import amount_in, edges_of, flow
+from twinlens.stats.estimator.quantile import Censored, censored_quantile
+from twinlens.stats.estimator.rate import rate_interval
+from twinlens.stats.estimator.repeats import inverse, scaled
 from twinlens.stats.serving.goodput import LEVEL, fluidity, goodput, of_looks, share
-from twinlens.stats.serving.latency import Latency, chunking, decoding, gaps_s, latency
-from twinlens.stats.serving.one_answer import item_rates, no_tokens
-from twinlens.stats.serving.overlap import Overlap, overlap
-from twinlens.stats.serving.overload import in_flight
+from twinlens.stats.serving.latency import Latency, Overlap, chunking, decoding, gaps_s, latency, overlap
 from twinlens.stats.serving.window import Window
-from twinlens.units import COUNT, REQUESTS_PER_S, SECONDS, TOKENS_PER_S
+from twinlens.stats.steady.slope import in_flight
+from twinlens.units import COUNT, DOCUMENTS_PER_S, IMAGES_PER_S, REQUESTS_PER_S, SECONDS, TEXTS_PER_S, TOKENS_PER_S
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ALL, _ENDS = ("p50", "p90", "p99"), ("p50", "p99")
@@ -262,3 +260,60 @@ def _not_negative(estimate: Estimate) -> Estimate:
     return Estimate(
         estimate.value, estimate.unit, estimate.method, estimate.origin, 0.0, estimate.high, estimate.level, estimate.n
     )
+
+
+# Metrics of answers in one piece: the rates of what they hold, and the latencies of tokens that they do not have.
+
+_ITEMS = {
+    "embed": ("embedded_texts_per_s", TEXTS_PER_S),
+    "rerank": ("reranked_documents_per_s", DOCUMENTS_PER_S),
+    "classify": ("inference_images_per_s", IMAGES_PER_S),
+}
+_ONE_PIECE = "an answer in one piece has no tokens to time"
+
+
+def item_rates(requests: Requests, window: Window, task: Task) -> dict[str, Estimate]:
+    """Texts, documents or images of the answers that ended in the window, and tokens of the texts in them."""
+    name, unit = _ITEMS[task.kind]
+    names = (name,) if isinstance(task, Classify) else (name, "input_tokens_per_s")
+    if window.end_ns <= window.begin_ns:
+        return {each: Estimate.absent(unit, "the window has no length") for each in names}
+    edges = edges_of(window)
+    ended_ns = requests.end_ns[requests.ok]
+    answers = amount_in(ended_ns, np.ones(ended_ns.size), edges)
+    seen, each = int(answers.sum()), items_per_request(task)
+    rates = {name: flow(answers * each, edges, unit, f"{each} in each answer that ended in the window", seen)}
+    if not isinstance(task, Classify):
+        tokens = amount_in(ended_ns, requests.input_tokens[requests.ok], edges)
+        what = "input tokens of answers that ended in the window, by the server's usage, or as asked where it says none"
+        rates["input_tokens_per_s"] = flow(tokens, edges, TOKENS_PER_S, what, seen)
+    return rates
+
+
+def no_tokens() -> dict[str, Estimate]:
+    """Latencies of tokens, absent with the reason."""
+    names = [f"{kind}_{q}" for kind in ("ttft_s", "tpot_s", "itl_s") for q in ("p50", "p90", "p99")]
+    return {name: Estimate.absent(SECONDS, _ONE_PIECE) for name in names}
+
+
+# Rates within a window: amounts counted in short intervals of time, and the rate with its interval over them.
+
+_BINS = 200  # of time, in which the work of a rate is counted: as many as its interval groups rows into
+
+
+def edges_of(window: Window) -> np.ndarray:
+    """Edges of the intervals in which the work of a window is counted, in ns. Shape: (k + 1,)."""
+    span = window.end_ns - window.begin_ns
+    return np.linspace(window.begin_ns, window.end_ns, min(_BINS, span) + 1).astype(np.int64)
+
+
+def amount_in(times_ns: np.ndarray, weights: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """The sum of `weights` in each interval of `edges` [k + 1]; the last one holds its right edge. Shape: (k,)."""
+    place = np.searchsorted(edges, times_ns, side="right")
+    place[times_ns == edges[-1]] = len(edges) - 1
+    return np.asarray(np.bincount(place, weights, len(edges) + 1)[1 : len(edges)])
+
+
+def flow(amounts: np.ndarray, edges: np.ndarray, unit: str, what: str, seen: int) -> Estimate:
+    """The rate of `amounts` [k] between `edges` [k + 1], of `what`; `seen`: answers that stand behind it."""
+    return rate_interval(amounts, edges[:-1], edges[1:], unit=unit, method_suffix=f"; {what}", seen=seen)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinlens.stats.estimator.interval import FEWEST_INDEPENDENT
-from twinlens.stats.steady.changepoint import FEWEST_POINTS
+from twinlens.stats.steady.levels import FEWEST_POINTS
 
 _PARTS = 2 * FEWEST_INDEPENDENT  # of the window: how many of them a disturbance reaches says whether it comes again
 _MOST_ROWS = 0.2  # with more rows away from a level than that, it is open which of the two the run is about

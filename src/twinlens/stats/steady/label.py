@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,11 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, Severity
 from twinlens.stats.estimator.interval import FEWEST_INDEPENDENT
 from twinlens.stats.estimator.rate import mean_error
-from twinlens.stats.steady.changepoint import leading_outliers, leading_return, winsorised
-from twinlens.stats.steady.cycle import find_cycle
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed, weigh
 from twinlens.stats.steady.levels import (
     Level,
     Same,
+    SteadyRule,
     best_step,
     block_rows,
     differ,
@@ -27,12 +26,13 @@ from twinlens.stats.steady.levels import (
     group_edges,
     group_means,
     is_line,
+    leading_outliers,
+    leading_return,
     noise,
     settled_level,
+    winsorised,
 )
-from twinlens.stats.steady.reason import Numbers, because, left_its_level, shortage_of, slowed_down
-from twinlens.stats.steady.rule import SteadyRule
-from twinlens.stats.steady.slope import Trace, later_half, least_visible_change, moves, slope_from
+from twinlens.stats.steady.slope import Trace, find_cycle, later_half, least_visible_change, moves, slope_from
 from twinlens.units import RATIO
 
 Label = Literal[
@@ -228,3 +228,44 @@ def _drift(
 
 def _unsteady(trace: Trace, reason: Finding, rule: SteadyRule) -> Judgement:
     return Judgement("no steady state", reason, trace.skipped, slope_from(trace, 0, rule), later=later_half(trace, 0))
+
+
+# Reasons of labels, as findings with the numbers that decided.
+
+Numbers = Mapping[str, Any]
+
+
+def because(code: str, numbers: Numbers, severity: Severity = "disqualifies") -> Finding:
+    """Why a run has its label; what keeps it from being ranked, unless said otherwise."""
+    return Finding(code, severity, "", numbers)
+
+
+def left_its_level(disturbed: Disturbed) -> Finding:
+    worst = disturbed.largest
+    numbers = {
+        "count": len(disturbed.stretches),
+        "effect": disturbed.effect,
+        "factor": worst.factor,
+        "first": worst.begin_row,
+        "last": worst.end_row - 1,
+    }
+    return because("left-its-level", numbers)
+
+
+def shortage_of(time_s: NDArray[np.float64], rows: int, seconds: float) -> dict[str, Any]:
+    """The shortage of a window: what it has, needs, and in which unit; empty where it lacks nothing."""
+    if time_s.size < rows:
+        return {"have": time_s.size, "need": rows, "unit": "rows"}
+    with np.errstate(over="ignore"):
+        lasted = float(time_s.sum())
+    return {"have": lasted, "need": seconds, "unit": "s"} if lasted < seconds else {}
+
+
+def slowed_down(trace: Trace, faster: Level, last: Level) -> Finding:
+    numbers = {
+        "begin": trace.skipped + trace.row(last.begin),
+        "longer": float(np.expm1(min(last.mean - faster.mean, 700.0))),
+        "first": trace.skipped + trace.row(faster.begin),
+        "last": trace.skipped + trace.row(faster.end) - 1,
+    }
+    return because("slowdown", numbers)

@@ -15,9 +15,15 @@ from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.steady.disturbed import UNDISTURBED, Disturbed
 from twinlens.stats.steady.slope import Trend
-from twinlens.stats.summary.greedy import REFERENCE, greedy_agreement, width
-from twinlens.stats.summary.over_repeats import over_repeats, provisional
-from twinlens.stats.summary.point import PointVerdict, point_verdict
+from twinlens.stats.summary.point import (
+    REFERENCE,
+    PointVerdict,
+    greedy_agreement,
+    over_repeats,
+    point_verdict,
+    provisional,
+    width,
+)
 from twinlens.units import RATIO
 
 

@@ -1,4 +1,4 @@
-"""The state of a point from all its repeats together, so that more of them never make it less likely to be valid.
+"""A point from its repeats: the verdict on all together, each metric over them, and greedy agreement.
 
 Published simulation: docs/results/coverage-labels.md; the rule and its reasons: docs/decisions/0080.
 """
@@ -20,6 +20,20 @@ from twinlens.units import RATIO
 
 if TYPE_CHECKING:
     from twinlens.stats.summary.group import Summary, Verdict
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from twinlens.errors import BadInput
+from twinlens.record.sections import GreedyAnswers, Response
+from twinlens.spec.precision import BITS, precision
+from twinlens.stats.compliance import compared
+from twinlens.stats.estimator.quantile import pooled_quantile
+from twinlens.stats.estimator.repeats import FEWEST_RUNS, cut, mean_of_shares, over_runs, widened
+from twinlens.stats.estimator.repeats import weakest as weakest_origin
+from twinlens.stats.metrics.definition import Metric, definition_of, is_impossible, is_of_pace
+from twinlens.stats.serving.goodput import good_rate_of_runs
 
 _BY_CHANCE = ("drift", "slowdown", "disturbed", "cyclic", "no steady state", "invalid")
 """Labels that a test gives to a steady run now and then: the other repeats may refute them."""
@@ -150,3 +164,112 @@ def _label_of(runs: Sequence[Summary]) -> str:
     if len(labels) == 1:
         return labels[0]
     return " / ".join(labels) if len({run.validity == "not valid" for run in runs}) == 1 else "inconsistent"
+
+
+# Agreement of greedy answers between points of a study: the fidelity of a system of which only text is seen.
+
+REFERENCE = "it is the reference: the answers of other points are compared with its own"
+
+
+def greedy_agreement(reference: GreedyAnswers, runs: Sequence[GreedyAnswers], of: str) -> Estimate:
+    """The share of the reference's tokens before the first difference, mean over prompts; each prompt over its runs.
+
+    Greedy texts part for good at the first difference, so what follows it says nothing. `of`: names the reference.
+    """
+    shares = [
+        np.mean([_alike(reference, run, place) for run in runs])
+        for place, answer in enumerate(reference.answers)
+        if answer is not None and answer.tokens and all(run.answers[place] is not None for run in runs)
+    ]
+    if not shares:
+        return Estimate.absent(RATIO, "no prompt was answered by both")
+    suffix = f", tokens before the first difference from {of} / tokens of its greedy answer, per prompt"
+    over_prompts = mean_of_shares(shares, method=suffix)
+    return replace(over_prompts, runs=1)  # an interval over prompts says nothing of other runs
+
+
+def _alike(reference: GreedyAnswers, run: GreedyAnswers, place: int) -> float:
+    first, second = (
+        Response(each.text, "", each.tokens) for answers in (reference, run) if (each := answers.answers[place])
+    )
+    return compared(first, second).alike_tokens / first.tokens
+
+
+def width(name: str) -> int:
+    """Bits of a weight in a precision by name; 0 where nobody here knows them."""
+    try:
+        return BITS.get(precision(name).classes("inference").get("weights", ""), 0)
+    except BadInput:
+        return 0
+
+
+# One metric of a point from its repeats: which rule joins it, within which bounds, and what a change could hide.
+
+Metrics = Mapping[str, Estimate]
+"""Of one run, by name."""
+
+
+def provisional(
+    metrics: Metrics, validity: Validity, hidden: float | None, point: dict[str, Any]
+) -> dict[str, Estimate]:
+    """The metrics of a run or point, those of its pace widened by what could hide where it is provisional.
+
+    At a given rate the server decides how long a request takes, and not how many come.
+    """
+    if validity != "provisional":
+        return dict(metrics)
+    rate_is_given = point.get("rate_per_s") is not None
+    return {
+        name: cut(widened(each, hidden), None, _most(definition_of(name), [each]))
+        if is_of_pace(name, rate_is_given=rate_is_given)
+        else each
+        for name, each in metrics.items()
+    }
+
+
+def over_repeats(name: str, runs: Sequence[Metrics], *, is_open: bool) -> Estimate:
+    """One metric over the repeats of a point, from the metrics of each. `is_open`: whether arrivals came at a rate.
+
+    A run that does not have it at all counts as absent and is not left out.
+    """
+    if name == "goodput_per_s" and is_open and len(runs) >= FEWEST_RUNS and (found := _goodput(runs)) is not None:
+        return found
+    unit = next(run[name].unit for run in runs if name in run)
+    estimates = [run.get(name) or Estimate.absent(unit, "not measured in that run") for run in runs]
+    if len(estimates) > 1 and (q := quantile_of(name)) is not None:
+        return _of_quantiles(estimates, q)
+    metric = definition_of(name)
+    return over_runs(estimates, kind=metric.joins, least=metric.least, most=_most(metric, estimates))
+
+
+def quantile_of(name: str) -> float | None:
+    """0.99 of "ttft_s_p99"; None of what is no quantile."""
+    end = name.rpartition("_p")[2]
+    return int(end) / 100 if "_p" in name and end.isdigit() else None
+
+
+def _of_quantiles(estimates: list[Estimate], q: float) -> Estimate:
+    """A quantile over runs, of all their values together. Without these the mean of the runs' own, and no interval."""
+    spreads = [each.spread for each in estimates if each.spread is not None]
+    if len(spreads) == len(estimates):
+        pooled = pooled_quantile(spreads, q, unit=estimates[0].unit)
+        return replace(pooled, origin=weakest_origin(*(each.origin for each in estimates)), runs=len(estimates))
+    found = over_runs(estimates)
+    if found.level is None:
+        return found
+    why_not = "quantiles of short runs lie too low, and what they were read from was not kept"
+    return replace(found, low=None, high=None, level=None, method="mean of the runs' quantiles", no_interval=why_not)
+
+
+def _goodput(runs: Sequence[Metrics]) -> Estimate | None:
+    """Goodput of an open loop over runs, from the share over runs; None where a run lacks it or had no good request."""
+    pairs = [(run.get("goodput_per_s"), run.get("slo_attainment")) for run in runs]
+    rates = [good.value / share.value for good, share in pairs if good and share and good.value and share.value]
+    if len(rates) < len(runs):
+        return None
+    return good_rate_of_runs(over_repeats("slo_attainment", runs, is_open=True), rates)
+
+
+def _most(metric: Metric, estimates: list[Estimate]) -> float | None:
+    """The bound of a metric. A ceiling that one run was above is none: its shares have no bound."""
+    return None if any(is_impossible(metric.id, estimate) for estimate in estimates) else metric.most

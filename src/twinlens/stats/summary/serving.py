@@ -14,19 +14,16 @@ from twinlens.record.run import Run
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.task import items_per_request
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.stats.client.observed import observe
-from twinlens.stats.client.validity import ClientVerdict, client_verdict
+from twinlens.stats.client import ClientVerdict, client_verdict, observe
 from twinlens.stats.metrics.fidelity import fidelity
 from twinlens.stats.metrics.memory import memory
 from twinlens.stats.peers.variants import variants
-from twinlens.stats.server.metrics import ServerFigures, server_figures
+from twinlens.stats.server.metrics import ServerFigures, planned_hits, server_figures
+from twinlens.stats.serving.latency import overlap, waits
 from twinlens.stats.serving.looks import level_of
 from twinlens.stats.serving.metrics import serving_metrics
-from twinlens.stats.serving.overlap import overlap
-from twinlens.stats.serving.planned_hits import planned_hits
-from twinlens.stats.serving.waits import waits
 from twinlens.stats.serving.window import LoopKind, Window, find_window
-from twinlens.stats.steady.segment import SteadyRule
+from twinlens.stats.steady.levels import SteadyRule
 from twinlens.stats.summary.group import Verdict
 
 _LOOPS: dict[str, LoopKind] = {

@@ -1,14 +1,18 @@
-"""Metrics of saves, of reading them back, and of the recovery from a lost rank."""
+"""Wall time of a training run: useful steps, each loss by its name, saves, and the recovery from a lost rank."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
 from twinlens.record.sections import Checkpoints, Recovery, Restore
 from twinlens.record.step import Steps
+from twinlens.spec.workload.workload import Own, TrainingWorkload
 from twinlens.stats.estimator.interval import mean_of_independent
-from twinlens.units import BYTES, BYTES_PER_S, COUNT, SECONDS
+from twinlens.units import BYTES, BYTES_PER_S, COUNT, RATIO, SECONDS, STEPS_PER_S
 
 
 def in_save(steps: Steps) -> np.ndarray:
@@ -98,3 +102,101 @@ def _recovered(recovery: Recovery, steps: Steps) -> dict[str, Estimate]:
         "repeated_steps": Estimate(float(again.sum()), COUNT, "steps done again", "measured", n=1),
         "restarts_used": Estimate(float(recovery.restarts), COUNT, "attempts of torchrun", "measured", n=1),
     }
+
+
+# The account of a training run's wall time: every nanosecond in one part, and the parts add up to the whole.
+
+PARTS = ("useful", "startup", "data", "checkpoint", "restart", "repeat", "evaluation", "other")
+"""In the order in which they are told. `useful`: steps that were kept, without data and saves in them."""
+_STARTING = ("compile", "examined", "starting")
+
+
+@dataclass(frozen=True, slots=True)
+class WallTime:
+    """Nanoseconds by part, from the start to the end of the last row. `steps`: useful ones, each counted once."""
+
+    parts_ns: dict[str, int]
+    steps: int
+
+    @property
+    def wall_ns(self) -> int:
+        return sum(self.parts_ns.values())
+
+
+def wall_time(steps: Steps, startup_ns: int) -> WallTime:
+    """The account of a run: `startup_ns` before the zero of its rows, then every row and every gap between rows.
+
+    A step that compiles is part of the start-up; one that is done again, or whose update was skipped, is no useful one.
+    What a row shares with the row before it counts once.
+    """
+    parts = dict.fromkeys(PARTS, 0) | {"startup": max(0, startup_ns)}
+    useful, at_ns = 0, 0
+    rows = zip(steps.kind, steps.tag, steps.begin_ns.tolist(), steps.end_ns.tolist(), strict=True)
+    for place, (kind, tag, begin_ns, end_ns) in enumerate(rows):
+        parts["other"] += max(0, begin_ns - at_ns)
+        left_ns = max(0, end_ns - max(begin_ns, at_ns))
+        at_ns = max(at_ns, end_ns)
+        whole = _whole_row(kind, tag)
+        useful += kind == "step" and tag not in ("repeat", "skipped")
+        for phase in ("checkpoint", "data") if whole in ("useful", "repeat") else ():
+            if whole == "repeat" and phase == "data":
+                continue
+            known = steps.phases_ns[phase][place]
+            taken = min(left_ns, int(known)) if known == known else 0  # NaN: there is none
+            parts[phase] += taken
+            left_ns -= taken
+        parts[whole] += left_ns
+    return WallTime(parts, useful)
+
+
+def _whole_row(kind: str, tag: str | None) -> str:
+    """The part that a row belongs to, but for its data and its save."""
+    if kind == "recover":
+        return "restart"
+    if kind == "evaluate":
+        return "evaluation"
+    if kind == "between":
+        return "other"
+    if tag in _STARTING:
+        return "startup"
+    return {"repeat": "repeat", "skipped": "other"}.get(tag or "", "useful")
+
+
+# Goodput of a training run and its losses, as shares of its wall time.
+
+
+def goodput(run: Run) -> dict[str, Estimate]:
+    """Empty where nobody told the start-up from the examining before the rows, and where points took turns.
+
+    A loop of somebody's own has it where it names its saves (`run.save`).
+    """
+    startup_s, told = run.sections.startup_s, "without what Twinlens examined before the rows"
+    if startup_s is None and _has_own_saves(run):
+        startup_s, told = 0.0, "from entering the watched block"
+    if startup_s is None or run.sections.pairing is not None or not len(run.steps):
+        return {}
+    account = wall_time(run.steps, round(startup_s * 1e9))
+    if not account.wall_ns:
+        return {}
+    wall = f"wall time, {account.wall_ns / 1e9:.4g} s, {told}"
+    shares = {
+        f"lost_{part}_share": Estimate(spent / account.wall_ns, RATIO, f"{part} / {wall}", "measured", n=1)
+        for part, spent in account.parts_ns.items()
+        if part != "useful"
+    }
+    useful = account.parts_ns["useful"] / account.wall_ns
+    rate = account.steps / (account.wall_ns / 1e9)
+    return {
+        "training_goodput": Estimate(useful, RATIO, f"useful steps' time / {wall}", "measured", n=1),
+        "useful_steps_per_s": Estimate(rate, STEPS_PER_S, f"{account.steps} useful steps / {wall}", "measured", n=1),
+    } | shares
+
+
+def _has_own_saves(run: Run) -> bool:
+    workload = run.spec.workload
+    is_own = isinstance(workload, TrainingWorkload) and isinstance(workload.data, Own)
+    return is_own and bool((run.steps.phases_ns["checkpoint"] > 0).any())
+
+
+LOSSES = tuple(f"lost_{part}_share" for part in PARTS if part != "useful")
+"""Metrics that add up to 1 with `training_goodput`."""

@@ -1,4 +1,4 @@
-"""Test that the client was fast enough for what it measured: its calibration, its lateness, its arrivals.
+"""Checks that the load generator was not the bottleneck: what the client showed in a served run, and its verdict.
 
 Pure: takes what was recorded. A run that fails here is *invalid*, whatever the server did.
 """
@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import kolmogorov
 
 from twinlens.record.client import Calibration
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, Severity
-from twinlens.stats.client.arrivals import ArrivalFit
-from twinlens.stats.client.observed import Observed
-from twinlens.stats.estimator.censored import censored_quantile
+from twinlens.record.request import Requests
+from twinlens.stats.estimator.quantile import censored_quantile
+from twinlens.stats.serving.latency import sent_late_s
+from twinlens.stats.serving.window import LoopKind, Window
+from twinlens.stats.steady.slope import released_ns
 from twinlens.units import COUNT, RATIO, SECONDS, digits
 
 # Above 70 % of what it can take a client queues by itself: at that load an M/M/1 queue is 2.3 long on average.
@@ -188,3 +191,140 @@ def _p99(values: np.ndarray, why_not: str) -> Estimate:
         return estimate
     method = "the largest value, as there are too few for a p99"
     return Estimate(float(known.max()), SECONDS, method, "measured", n=known.size)
+
+
+# Test that requests were sent as planned: the law of their gaps, their bunching, and their rate.
+
+# A tenth of the mean gap is lateness (which has its own rule), not another arrival process.
+JITTER_SHARE = 0.1
+FEWEST_WINDOWS = 50  # the index of dispersion of n windows scatters by √(2/n): a fifth here
+GAPS_PER_WINDOW = 10  # long enough to hold several requests, short enough to have many windows
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalFit:
+    """How the requests that were sent compare with those planned.
+
+    `statistic` is the Kolmogorov–Smirnov distance between the two laws of gaps, a tenth of a mean gap of jitter
+    allowed; `p` how likely chance alone makes it as large. `planned_dispersion`, `achieved_dispersion`: variance over
+    mean of counts in windows of ten mean gaps (1 for Poisson, 0 for constant), None with fewer than 50 windows.
+    `rate_ratio`: achieved over planned rate.
+    """
+
+    statistic: float
+    p: float
+    planned_dispersion: float | None
+    achieved_dispersion: float | None
+    rate_ratio: float
+    n: int
+
+
+def arrival_fit(planned_ns: np.ndarray, sent_ns: np.ndarray) -> ArrivalFit | None:
+    """Compares planned with achieved arrival times [n]; None for fewer than three, or all planned at one moment.
+
+    The distance is sup over x of how far one law of gaps lies above the other shifted by the jitter: with jitter 0 it
+    is that of Kolmogorov and Smirnov. Its p comes from the limit law at n/2, corrected for few gaps (Stephens 1970);
+    both samples being of one plan, it errs to the side of not complaining.
+    """
+    planned, sent = np.sort(planned_ns).astype(np.float64), np.sort(sent_ns).astype(np.float64)
+    if planned.size < 3 or planned[-1] <= planned[0]:
+        return None
+    a, b = np.diff(planned), np.diff(sent)
+    jitter = JITTER_SHARE * float(a.mean())
+    statistic = max(_above(a, b, jitter), _above(b, a, jitter))
+    root = float(np.sqrt(a.size / 2))
+    p = float(kolmogorov((root + 0.12 + 0.11 / root) * statistic))
+    span = float(sent[-1] - sent[0])
+    return ArrivalFit(
+        statistic,
+        p,
+        _dispersion(planned, float(a.mean())),
+        _dispersion(sent, float(a.mean())),
+        float(planned[-1] - planned[0]) / span if span > 0 else float(a.size),
+        planned.size,
+    )
+
+
+def _above(a: np.ndarray, b: np.ndarray, jitter: float) -> float:
+    """The largest amount by which the share of `a` up to x - jitter exceeds that of `b` up to x."""
+    x = np.sort(a) + jitter
+    at_most_a = np.searchsorted(np.sort(a), x - jitter, side="right") / a.size
+    return float(np.max(at_most_a - np.searchsorted(np.sort(b), x, side="right") / b.size, initial=0.0))
+
+
+def _dispersion(times: np.ndarray, mean_gap: float) -> float | None:
+    """Variance over mean of the counts in windows of ten planned mean gaps."""
+    windows = int((times[-1] - times[0]) / (GAPS_PER_WINDOW * mean_gap))
+    if windows < FEWEST_WINDOWS:
+        return None
+    edges = times[0] + np.arange(windows + 1) * GAPS_PER_WINDOW * mean_gap
+    counts = np.histogram(times, edges)[0]
+    return float(counts.var(ddof=1) / counts.mean()) if counts.any() else None
+
+
+# Observations of the client in a served run, taken from its rows.
+
+_QUANTILES = (0.5, 0.9, 0.99)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Observations of a run on its client. Arrays are over requests; NaN (or None) where nothing was recorded.
+
+    `sent_late_s`: sent less released. `read_lag_s`: how long bytes lay before the client took them.
+    `stamped_by_kernel`: whether times are those of arrival in the kernel, so that reading late changes none of them.
+    `merged_reads`: reads that took several chunks at once, so that all but one lost their own
+    time. `ttft_s`: quantile to time to first token, as many as the requests afford; `gap_s`: a median.
+    `lost`: a finding for each of several clients that was lost.
+    `clock_bound_s`: how well the clocks of clients on other machines are known.
+    """
+
+    tokens_per_s: float | None
+    sent_late_s: np.ndarray
+    read_lag_s: np.ndarray
+    ttft_s: Mapping[float, float]
+    gap_s: float | None
+    chunks: int
+    merged_reads: int | None = None
+    stamped_by_kernel: bool = False
+    arrivals: ArrivalFit | None = None
+    mean_gap_s: float | None = None
+    lost: tuple[Finding, ...] = ()
+    clock_bound_s: float | None = None
+
+
+def observe(
+    requests: Requests,
+    window: Window,
+    metrics: dict[str, Estimate],
+    *,
+    loop: LoopKind,
+    read_lag_ns: np.ndarray,
+    merged_reads: int,
+    stamped_by_kernel: bool,
+) -> Observed:
+    """Observations on the client, from the rows of a run.
+
+    `metrics` are those of `serving_metrics`; `read_lag_ns` has one value a row, NaN where none was recorded. Arrivals
+    are compared over the whole run, and in an open loop only: in others nobody planned them.
+    """
+    sent = requests.sent_ns >= requests.intended_ns
+    fit = arrival_fit(released_ns(requests)[sent], requests.sent_ns[sent]) if loop == "open" else None
+    offered = _value(metrics, "offered_requests_per_s")
+    gap = _value(metrics, "itl_s_p50")
+    return Observed(
+        tokens_per_s=_value(metrics, "output_tokens_per_s"),
+        sent_late_s=sent_late_s(requests, window.rows),
+        read_lag_s=read_lag_ns[window.rows] / 1e9,
+        ttft_s={q: wait for q in _QUANTILES if (wait := _value(metrics, f"ttft_s_p{100 * q:g}")) is not None},
+        gap_s=gap if gap is not None else _value(metrics, "icl_s_p50"),
+        chunks=int(requests.chunk_ns.size),
+        merged_reads=merged_reads,
+        stamped_by_kernel=stamped_by_kernel,
+        arrivals=fit,
+        mean_gap_s=1 / offered if offered and loop == "open" else None,
+    )
+
+
+def _value(metrics: dict[str, Estimate], name: str) -> float | None:
+    return metrics[name].value if name in metrics else None

@@ -1,1 +1,0 @@
-"""Checks that the load generator was not the bottleneck."""
