@@ -128,9 +128,9 @@ def _capability() -> list[int]:
 def tf32(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch.evidence.tf32 import Product, fp32_computed_in, tf32_by_name
+    from twinlens.executors.torch.device import fp32_as
+    from twinlens.executors.torch.evidence.check import Product, fp32_computed_in, tf32_by_name
     from twinlens.executors.torch.evidence.trace import kernels_seen, longest
-    from twinlens.executors.torch.fp32 import fp32_as
 
     found = []
     for flag in ("fp32", "tf32"):
@@ -149,7 +149,7 @@ def sustained(folder: Path) -> Answer:
     import torch
 
     from twinlens.executors.torch.ceiling.kernel import product
-    from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s, sustained_flop_per_s
+    from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, sustained_flop_per_s
     from twinlens.executors.torch.ceiling.timing import _calls, setting
     from twinlens.measurement.facts.predicted_work import datasheet_of
     from twinlens.spec.precision import precision
@@ -217,8 +217,7 @@ def memory(folder: Path) -> Answer:
 def second_gpu(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch.ceiling.bandwidth import read_bytes_per_s
-    from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s
+    from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, read_bytes_per_s
     from twinlens.executors.torch.device import choose_device
     from twinlens.spec.asked_device import asked_device
     from twinlens.system.nvml import open_gpus

@@ -59,7 +59,7 @@ def int8_weight(folder: Path) -> Answer:
 
 
 def vision(folder: Path) -> Iterator[Answer]:
-    from twinlens.executors.torch.fp32 import fp32_settings
+    from twinlens.executors.torch.device import fp32_settings
     from twinlens.executors.torch.infer import TorchServer
     from twinlens.stats.metrics.fidelity import fidelity
 

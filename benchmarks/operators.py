@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twinlens.executors.torch.evidence.facts import kernels_seen
+from twinlens.executors.torch.evidence.trace import kernels_seen
 
 _MARKS = ("ProfilerStep", "cudaDevice")
 _PRODUCTS = ("mm", "linear", "attention", "conv", "packed")  # in the names of operators that multiply matrices

@@ -16,7 +16,7 @@ from benchmarks.interleave import bracketed, median_of
 from benchmarks.operators import operator_profile
 from benchmarks.setup import in_fresh_process, opened_trainer, training
 from twinlens.errors import TwinlensError
-from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s, matrix_flop_per_s_at
+from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, matrix_flop_per_s_at
 from twinlens.executors.torch.model.build import linear_shapes
 from twinlens.executors.torch.train import TorchTrainer
 from twinlens.measurement.facts.predicted_work import theory_of

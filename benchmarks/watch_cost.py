@@ -28,7 +28,7 @@ import twinlens as tl
 from benchmarks.finding import Finding, watched, with_neighbours
 from benchmarks.interleave import Turns, median_of, take_turns
 from benchmarks.runtimes.spent import Spent
-from twinlens.executors.torch.allocator import keep_freed_memory
+from twinlens.executors.torch.device import keep_freed_memory
 from twinlens.executors.torch.model.build import build_model
 from twinlens.record.estimate import Estimate
 from twinlens.spec.model.reference import load_model

@@ -127,14 +127,14 @@ def test_nothing_unpickles_or_evaluates(trees: dict[Path, ast.Module], imported:
 LINES_AS_THEY_ARRIVE = {
     "network/answer/fast_path.py", "network/null_server.py",
     "executors/launch/first_token.py", "executors/launch/process.py", "proof/small_server.py",
-    "executors/fidelity/ask.py", "schedule/trace/row.py",
+    "executors/fidelity/served.py", "schedule/trace/row.py",
 }  # fmt: skip
 """Files that understand what a server, a trace or a log says, each within bounds of its own."""
 OF_OUR_OWN_PROCESSES = {
     "executors/onnxruntime/trace.py", "executors/onnxruntime/export.py", "executors/openvino/convert.py",
     "executors/quantise/compress.py", "executors/tensorrt/inspect.py",
     "executors/torch/model/folder.py", "executors/torch/parallel/worker.py", "executors/torch/parallel/ranks.py",
-    "executors/torch/for_servers.py", "executors/torch/for_engines.py", "executors/launch/interpreter.py",
+    "executors/torch/for_others.py", "executors/launch/interpreter.py",
     "executors/launch/balancer.py", "measurement/machine/software.py", "measurement/study.py",
     "measurement/turns/conductor.py", "measurement/turns/worker_turn.py", "testing/facts.py",
 }  # fmt: skip

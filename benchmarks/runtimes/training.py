@@ -99,7 +99,7 @@ def _in_ranks(stack: str, model: str, options: argparse.Namespace) -> Pairs:
     spec = training_spec(stack, model, options.threads, options.ranks, ranks=options.ranks, **_options(stack, options))
     python, environment = sys.executable, {"OMP_NUM_THREADS": str(options.threads), "GLOO_SOCKET_IFNAME": "lo"}
     if stack == "torch-deepspeed":
-        from twinlens.executors.torch.deepspeed.python import program_of
+        from twinlens.executors.torch.deepspeed.program import program_of
 
         program = program_of(spec, lambda phrase: None)
         python, environment = program.python, environment | dict(program.environment)

@@ -9,13 +9,13 @@ import sys
 import pytest
 
 from twinlens.errors import BadInput
-from twinlens.executors.torch import allocator
+from twinlens.executors.torch import device
 
 BLOCK = 40 << 20  # above what glibc ever keeps unasked
 COUNT = """
 import ctypes, resource, sys
 if sys.argv[1] == "kept":
-    from twinlens.executors.torch.allocator import keep_freed_memory
+    from twinlens.executors.torch.device import keep_freed_memory
     keep_freed_memory()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -43,7 +43,7 @@ def test_a_block_that_was_freed_is_had_again_without_page_faults() -> None:
 
 
 def test_another_c_library_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allocator.platform, "libc_ver", lambda: ("musl", "1.2"))
+    monkeypatch.setattr(device.platform, "libc_ver", lambda: ("musl", "1.2"))
     with pytest.raises(BadInput, match="needs glibc") as refused:
-        allocator.keep_freed_memory()
+        device.keep_freed_memory()
     assert refused.value.code == "TL207"

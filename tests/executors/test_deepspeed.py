@@ -16,11 +16,9 @@ from material import quiet, spec_of, training
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.capabilities import Degrees
 from twinlens.executors.registry import capabilities
-from twinlens.executors.torch.deepspeed import extension
-from twinlens.executors.torch.deepspeed.config import config_of
-from twinlens.executors.torch.deepspeed.extension import built_in
-from twinlens.executors.torch.deepspeed.options import KIND, ZeroOptions, degrees_of
-from twinlens.executors.torch.deepspeed.python import program_of
+from twinlens.executors.torch.deepspeed import program
+from twinlens.executors.torch.deepspeed.options import KIND, ZeroOptions, config_of, degrees_of
+from twinlens.executors.torch.deepspeed.program import built_in, program_of
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.spec.study import RunSpec
@@ -140,7 +138,7 @@ def test_an_extension_that_cannot_be_compiled_is_said_with_its_log_and_left_unma
 def test_a_run_waits_for_another_that_compiles_and_then_ends_in_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extension, "_MOST_S", 0.3)
+    monkeypatch.setattr(program, "_MOST_S", 0.3)
     said = list[str]()
     lock = tmp_path / "shm" / "lock"
     lock.parent.mkdir()
@@ -167,8 +165,8 @@ def test_naming_deepspeed_imports_no_torch() -> None:
 def test_a_parameter_that_stage_3_holds_elsewhere_is_counted_whole() -> None:
     from torch import nn
 
-    from twinlens.executors.torch.evidence.adapter import trainable
     from twinlens.executors.torch.evidence.memory import elements_of
+    from twinlens.executors.torch.evidence.work import trainable
 
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))  # 16 and 10 parameters
     assert trainable(model).value == 26

@@ -14,10 +14,9 @@ import pytest
 from material import quiet, spec_of, training
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.torch.deepspeed.options import KIND
-from twinlens.executors.torch.deepspeed.python import program_of
+from twinlens.executors.torch.deepspeed.program import program_of
 from twinlens.executors.torch.model.build import build_model
-from twinlens.executors.torch.parallel.findings import against_one_process
-from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
+from twinlens.executors.torch.parallel.over_ranks import against_one_process, evaluation_over, facts_over, step_over
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import theory_of

@@ -8,10 +8,16 @@ from typing import Any
 import pytest
 from logprob_samples import HALF, IDS, QUARTER, TABLES, choice
 
-from twinlens.executors.fidelity.answer import Answer, from_completion, from_pieces
-from twinlens.executors.fidelity.distance import of_answers, of_scored
-from twinlens.executors.fidelity.scored import Scored, Unusable, from_prompt_logprobs
-from twinlens.executors.fidelity.sglang import from_input_logprobs
+from twinlens.executors.fidelity.readings import (
+    Answer,
+    Scored,
+    Unusable,
+    from_completion,
+    from_input_logprobs,
+    from_pieces,
+    from_prompt_logprobs,
+)
+from twinlens.executors.fidelity.served import of_answers, of_scored
 from twinlens.record.executor.facts import Compared, FidelityRow
 from twinlens.spec.protocol import Tolerance
 from twinlens.stats.metrics.fidelity import fidelity, fidelity_gate

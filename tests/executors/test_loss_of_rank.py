@@ -9,7 +9,7 @@ import pytest
 import twinlens as tl
 from material import quiet, spec_of
 from twinlens.errors import BadInput
-from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
+from twinlens.executors.torch.parallel.program import Lost, sentence_on
 
 NOISE = (
     "STAGE:2026-11-23 17:14:40 13:13 ActivityProfilerController.cpp:312] Completed Stage: Warm Up\n"

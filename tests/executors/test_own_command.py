@@ -25,11 +25,9 @@ import twinlens as tl
 from material import command, measured, training
 from nvml_machine import Board
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.trainer_log import megatron
-from twinlens.executors.trainer_log.placed import TOLERANCE_NS, placed
-from twinlens.executors.trainer_log.rows import rows_of
-from twinlens.executors.trainer_log.step_record import collected
-from twinlens.executors.trainer_log.tail import Tail
+from twinlens.executors.trainer_log.formats import read_megatron
+from twinlens.executors.trainer_log.live import TOLERANCE_NS, Tail, placed
+from twinlens.executors.trainer_log.rows import collected, rows_of
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.step import Marks
 from twinlens.reporting.screen.check import check_screen
@@ -84,7 +82,7 @@ def asked(words: Any, **options: Any) -> dict[str, Any]:
 def test_a_real_loop_that_a_run_started_is_quoted_and_its_machine_is_sampled(tmp_path: Path) -> None:
     run = measured(tmp_path, asked(loop(tmp_path, step=TORCH)))
     assert (run.state, run.place) == ("finished", "here")
-    whole = rows_of(collected(megatron.read((run.folder / "command.log").open())), 32, 8)
+    whole = rows_of(collected(read_megatron((run.folder / "command.log").open())), 32, 8)
     assert whole.lines == 16
     kept = [row for row in run.table.to_pylist() if row["kind"] == "step"]
     assert 0 < len(kept) < 16, "the first line came before sampling began"
@@ -282,7 +280,7 @@ def test_a_log_that_somebody_else_writes_is_followed_until_it_is_silent(tmp_path
         assert trainer.poll() == 0, "it was read to its end"
     assert run.place == "recorded"
     assert run.telemetry.num_rows == 0, "nothing says that it runs on this machine"
-    whole = rows_of(collected(megatron.read(log.open())), 32, 8).marks
+    whole = rows_of(collected(read_megatron(log.open())), 32, 8).marks
     assert [row["end_ns"] for row in run.table.to_pylist()] == [each.end_ns for each in whole]
 
 

@@ -17,7 +17,7 @@ import torch.distributed as dist  # noqa: E402
 from test_torch_without_memory import Live, model_of  # noqa: E402
 
 from material import quiet, spec_of, training  # noqa: E402
-from twinlens.executors.torch.model import read_once, without_memory  # noqa: E402
+from twinlens.executors.torch.model import without_memory  # noqa: E402
 from twinlens.executors.torch.model.build import build_model  # noqa: E402
 from twinlens.executors.torch.parallel.options import ParallelOptions  # noqa: E402
 from twinlens.executors.torch.parallel.training import RankTraining  # noqa: E402
@@ -68,7 +68,7 @@ def test_a_rank_that_is_not_the_first_reads_nothing(tmp_path: Path, monkeypatch:
     ref = model_of(tmp_path, model_type="llama", tie_word_embeddings=True)
     sent: list[Any] = []
     world = SimpleNamespace(is_initialized=lambda: True, get_world_size=lambda: 2)
-    monkeypatch.setattr(read_once, "dist", world)
+    monkeypatch.setattr(without_memory, "dist", world)
 
     def given(rank: int, broadcast: Any) -> dict[str, Any]:
         world.get_rank, world.broadcast = lambda: rank, broadcast

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from material import spec_of, training
-from twinlens.executors.torch.parallel.run_saves import RunSaves
-from twinlens.executors.torch.same_losses import compared
-from twinlens.executors.torch.saves.journal import Journal
-from twinlens.executors.torch.saves.storage import drop_from_cache, filesystem_of, size_bytes
+from twinlens.executors.torch.parallel.trainer import RunSaves
+from twinlens.executors.torch.save_journal import Journal, drop_from_cache, filesystem_of, losses_compared, size_bytes
 from twinlens.record.step import Marks
 from twinlens.spec.protocol import Kill
 from twinlens.spec.study import RunSpec
@@ -105,11 +103,11 @@ def test_two_losses_of_zero_are_equal(tmp_path: Path) -> None:
 
 
 def test_losses_are_compared_by_the_larger_and_those_that_are_not_numbers_are_counted() -> None:
-    found = compared([(4.0, 5.0), (5.0, 4.0), (1.0, 1.0), (math.inf, math.inf), (None, 2.0)])
+    found = losses_compared([(4.0, 5.0), (5.0, 4.0), (1.0, 1.0), (math.inf, math.inf), (None, 2.0)])
     assert (found.steps, found.worst, found.unknown) == (5, pytest.approx(0.2), 2)
     assert not found.are_within(1.0)
-    assert not compared([]).are_within(1.0), "nothing was compared"
-    assert compared([(4.0, 5.0)]).are_within(0.21)
+    assert not losses_compared([]).are_within(1.0), "nothing was compared"
+    assert losses_compared([(4.0, 5.0)]).are_within(0.21)
 
 
 def test_the_storage_of_a_folder_is_known_and_its_pages_can_be_dropped(tmp_path: Path) -> None:

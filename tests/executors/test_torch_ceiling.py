@@ -9,15 +9,16 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from twinlens.executors.in_process.ceiling import rate as rate_of  # noqa: E402
-from twinlens.executors.torch.ceiling.bandwidth import (  # noqa: E402
+from twinlens.executors.torch.ceiling.kernel import Unsupported, pattern, walk  # noqa: E402
+from twinlens.executors.torch.ceiling.rates import (  # noqa: E402  # noqa: E402
+    ceilings_for,
     copy_bytes_per_s,
+    matrix_flop_per_s,
+    matrix_flop_per_s_at,
     matvec_bytes_per_s,
+    own_shapes,
     read_bytes_per_s,
 )
-from twinlens.executors.torch.ceiling.kernel import Unsupported, pattern, walk  # noqa: E402
-from twinlens.executors.torch.ceiling.matrix import matrix_flop_per_s, matrix_flop_per_s_at  # noqa: E402
-from twinlens.executors.torch.ceiling.own_shapes import own_shapes  # noqa: E402
-from twinlens.executors.torch.ceiling.rates import ceilings_for  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.spec.model.shape import VitShape  # noqa: E402
 from twinlens.units import FLOP_PER_S  # noqa: E402

@@ -7,16 +7,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 from torch import nn  # noqa: E402
 
-from twinlens.executors.torch.evidence.facts import (  # noqa: E402
-    Kernel,
-    check_precision,
-    compute_formats,
-    framework_facts,
-    kernels_seen,
-    observed_compute_format,
-    resident_formats,
-)
-from twinlens.executors.torch.model.build import drawn_by, weights_hash  # noqa: E402
+from twinlens.executors.in_process.weights import weights_hash  # noqa: E402
+from twinlens.executors.torch.evidence.check import check_precision  # noqa: E402
+from twinlens.executors.torch.evidence.facts import framework_facts  # noqa: E402
+from twinlens.executors.torch.evidence.memory import resident_formats  # noqa: E402
+from twinlens.executors.torch.evidence.trace import Kernel, compute_formats, kernels_seen, observed_compute_format  # noqa: E402
+from twinlens.executors.torch.model.build import drawn_by  # noqa: E402
 from twinlens.record.executor.field import formats_of, gpu_formats, processor_formats  # noqa: E402
 from twinlens.record.executor.record import ExecutorRecord  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 from twinlens.diagnosis.diagnosis import diagnose_run  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.in_process import shards  # noqa: E402
-from twinlens.executors.torch.model.loader import FolderBatches  # noqa: E402
+from twinlens.executors.torch.model.data import FolderBatches  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.reporting.point_name import point_names  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
@@ -139,9 +139,7 @@ def test_jpeg_without_pillow_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_cold_pages_are_dropped_once_before_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
     dropped: list[int] = []
-    monkeypatch.setattr(
-        "twinlens.executors.torch.model.loader.drop_pages", lambda files: not dropped.append(len(files))
-    )
+    monkeypatch.setattr("twinlens.executors.torch.model.data.drop_pages", lambda files: not dropped.append(len(files)))
     trainer, facts = opened("tiny", folder(pages="cold"))
     assert not dropped, "evidence has been taken, and no row yet"
     for _ in range(3):

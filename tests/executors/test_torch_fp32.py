@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from twinlens.executors.torch import infer, train  # noqa: E402
 from twinlens.executors.torch.ceiling.timing import setting  # noqa: E402
-from twinlens.executors.torch.fp32 import fp32_as, fp32_settings, set_fp32  # noqa: E402
+from twinlens.executors.torch.device import fp32_as, fp32_settings, set_fp32  # noqa: E402
 
 pytestmark = pytest.mark.torch
 PARTS = ("cuda.matmul", "cudnn.conv", "cudnn.rnn")

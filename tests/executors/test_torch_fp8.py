@@ -19,7 +19,7 @@ from torch import nn  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch import train  # noqa: E402
 from twinlens.executors.torch.ceiling.kernel import product  # noqa: E402
-from twinlens.executors.torch.model.fp8 import can_be_fp8  # noqa: E402
+from twinlens.executors.torch.model.quantize import can_be_fp8  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402

@@ -16,8 +16,7 @@ from torch import nn  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch.infer import TorchServer  # noqa: E402
 from twinlens.executors.torch.model.build import build_model  # noqa: E402
-from twinlens.executors.torch.model.experts import split_experts  # noqa: E402
-from twinlens.executors.torch.model.quantize import apply_precision  # noqa: E402
+from twinlens.executors.torch.model.quantize import apply_precision, split_experts  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.measurement.facts.predicted_work import coverage_of, theory_of  # noqa: E402
 from twinlens.record.estimate import Estimate  # noqa: E402

@@ -12,9 +12,8 @@ torch = pytest.importorskip("torch")
 from torch.autograd import DeviceType  # noqa: E402
 from torch.autograd.profiler_util import FunctionEvent  # noqa: E402
 
-from twinlens.executors.torch.parallel.exchange import by_kernels  # noqa: E402
-from twinlens.executors.torch.parallel.findings import exchange  # noqa: E402
-from twinlens.executors.torch.parallel.profiled import overlap_in  # noqa: E402
+from twinlens.executors.torch.parallel.exchange import by_kernels, overlap_in  # noqa: E402
+from twinlens.executors.torch.parallel.over_ranks import exchange  # noqa: E402
 from twinlens.executors.torch.parallel.wrap import Buckets, Flight  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 

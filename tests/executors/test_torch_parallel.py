@@ -19,20 +19,21 @@ import pytest
 from material import spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
-from twinlens.executors.torch.parallel import gpus
+from twinlens.executors.torch.parallel import ranks
 from twinlens.executors.torch.parallel.degrees import degrees_of
-from twinlens.executors.torch.parallel.findings import (
+from twinlens.executors.torch.parallel.exchange import covered, outside
+from twinlens.executors.torch.parallel.options import ParallelOptions
+from twinlens.executors.torch.parallel.over_ranks import (
     against_one_process,
     communication,
+    evaluation_over,
     exchange,
     exchanged,
+    facts_over,
     hidden_share,
+    step_over,
 )
-from twinlens.executors.torch.parallel.folder import owned_folder
-from twinlens.executors.torch.parallel.gpus import refuse_too_few_gpus
-from twinlens.executors.torch.parallel.options import ParallelOptions
-from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, step_over
-from twinlens.executors.torch.parallel.spans import covered, outside
+from twinlens.executors.torch.parallel.ranks import owned_folder, refuse_too_few_gpus
 from twinlens.measurement.facts.predicted_bubble import predicted_bubble
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
@@ -236,7 +237,7 @@ def test_a_world_that_divides_nothing_is_refused_before_anything_starts(asked: d
 
 
 def test_one_gpu_has_no_link_and_the_refusal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpus, "_gpus", lambda asked: 1)
+    monkeypatch.setattr(ranks, "_gpus", lambda asked: 1)
     with pytest.raises(BadInput, match="and one is seen, which has no link to another; set fewer ranks, or the device"):
         refuse_too_few_gpus(asked_device("auto"), 2)
 

@@ -16,10 +16,16 @@ import pytest
 from material import spec_of, training
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.in_process.ceiling import slow_links
-from twinlens.executors.torch.parallel.collectives import KINDS
-from twinlens.executors.torch.parallel.findings import against_one_process, communication, exchange, exchanged
+from twinlens.executors.torch.parallel.exchanger import KINDS
 from twinlens.executors.torch.parallel.options import ParallelOptions
-from twinlens.executors.torch.parallel.over_ranks import facts_over, step_over
+from twinlens.executors.torch.parallel.over_ranks import (
+    against_one_process,
+    communication,
+    exchange,
+    exchanged,
+    facts_over,
+    step_over,
+)
 from twinlens.executors.torch.parallel.ranks import Ranks
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import theory_of

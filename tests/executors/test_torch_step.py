@@ -12,14 +12,13 @@ from material import measured, quiet, spec_of, training
 
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
-from twinlens.executors.torch import marks as clock_marks  # noqa: E402
+from twinlens.executors.torch import device as clock_marks  # noqa: E402
 from twinlens.executors.torch import train  # noqa: E402
-from twinlens.executors.torch.ceiling import bandwidth, matrix, rates, timing  # noqa: E402
+from twinlens.executors.torch.ceiling import rates, timing  # noqa: E402
 from twinlens.executors.torch.ceiling.timing import captured, sustained, timed  # noqa: E402
-from twinlens.executors.torch.evidence.launch_bound import launch_bound  # noqa: E402
-from twinlens.executors.torch.model import prefetch  # noqa: E402
-from twinlens.executors.torch.model.data import Batches  # noqa: E402
-from twinlens.executors.torch.model.prefetch import Ahead  # noqa: E402
+from twinlens.executors.torch.evidence.inference import launch_bound  # noqa: E402
+from twinlens.executors.torch.model import data  # noqa: E402
+from twinlens.executors.torch.model.data import Ahead, Batches  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.stats.finding.checks import Seen, steps_skipped  # noqa: E402
@@ -111,7 +110,7 @@ def test_a_gpu_that_waits_for_launches_is_told_apart_from_one_that_computes() ->
 
 
 def test_batches_drawn_ahead_are_those_drawn_in_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prefetch, "_pinned", lambda tensor, device: tensor)
+    monkeypatch.setattr(data, "_pinned", lambda tensor, device: tensor)
     spec = spec_of(training())
     cpu, ref = torch.device("cpu"), load_model("tiny")
     plain, ahead = (Batches(spec.workload.data, ref, 2, 16, 5, cpu, 4) for _ in range(2))  # type: ignore[union-attr]
@@ -196,8 +195,8 @@ def test_probe_prints_the_rate_that_a_gpu_keeps_up(clock: Clock, monkeypatch: py
         clock.now_s = 100.0 * (1 + clock.now_s // 100)  # each format begins on a board that is cold
         return call, "stood in"
 
-    monkeypatch.setattr(matrix, "product", product)
-    monkeypatch.setattr(matrix, "board_state", lambda device: "")
+    monkeypatch.setattr(rates, "product", product)
+    monkeypatch.setattr(rates, "board_state", lambda device: "")
     monkeypatch.setattr(rates, "pattern", lambda size, device: torch.zeros(1))
     for name in ("copy_bytes_per_s", "read_bytes_per_s", "matvec_bytes_per_s", "buffer_bytes"):
         monkeypatch.setattr(rates, name, lambda *_: None)
@@ -227,16 +226,16 @@ def test_a_gpus_matrix_rate_never_comes_from_a_small_product(clock: Clock, monke
 
         return call, "stood in"
 
-    monkeypatch.setattr(matrix, "product", product)
-    rate = matrix.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
+    monkeypatch.setattr(rates, "product", product)
+    rate = rates.matrix_flop_per_s("fp32", "cuda:0", budget_s=0.0)
     assert max(sizes) == 4096
     assert rate.value == pytest.approx(50e12)
 
 
 def test_a_buffer_that_the_cache_holds_gives_no_memory_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bandwidth, "cache_bytes", lambda device="cpu": 2**20)
+    monkeypatch.setattr(rates, "cache_bytes", lambda device="cpu": 2**20)
     small = torch.zeros(2**21, dtype=torch.uint8)
-    for measure in (bandwidth.copy_bytes_per_s, bandwidth.read_bytes_per_s):
+    for measure in (rates.copy_bytes_per_s, rates.read_bytes_per_s):
         outcome = measure("cuda:0", buffer=small)
         assert outcome.value is None
         assert "only 2 MiB were free" in (outcome.reason or "")

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="needs the torch extra")
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
-from twinlens.executors.torch.evidence.tf32 import Product, fp32_computed_in, products_seen, tf32_by_name  # noqa: E402
+from twinlens.executors.torch.evidence.check import Product, fp32_computed_in, products_seen, tf32_by_name  # noqa: E402
 from twinlens.executors.torch.evidence.trace import Kernel  # noqa: E402
 
 pytestmark = pytest.mark.torch

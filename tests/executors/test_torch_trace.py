@@ -11,10 +11,10 @@ from torch.autograd import DeviceType  # noqa: E402
 from torch.autograd.profiler_util import EventList, FunctionEvent  # noqa: E402
 
 from twinlens.executors.torch.evidence.check import check_phases, check_precision  # noqa: E402
-from twinlens.executors.torch.evidence.kernel_name import kernel_format  # noqa: E402
 from twinlens.executors.torch.evidence.trace import (  # noqa: E402
     Kernel,
     compute_formats,
+    kernel_format,
     kernels_of,
     longest,
     without_head,

@@ -19,8 +19,8 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 from material import quiet, spec_of, training  # noqa: E402
 from twinlens.executors.torch.model.build import build_model  # noqa: E402
 from twinlens.executors.torch.model.without_memory import bare_model, fill  # noqa: E402
-from twinlens.executors.torch.parallel import compared, one_process  # noqa: E402
-from twinlens.executors.torch.parallel.findings import against_one_process  # noqa: E402
+from twinlens.executors.torch.parallel import degrees, one_process  # noqa: E402
+from twinlens.executors.torch.parallel.over_ranks import against_one_process  # noqa: E402
 from twinlens.executors.torch.parallel.rank import Rank  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.model.any_model import AnyModel, any_model  # noqa: E402
@@ -120,10 +120,10 @@ def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_model_that_is_too_large_for_one_process_is_compared_on_its_twin(
     parallel: str, rank: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compared, "_MOST_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(degrees, "_MOST_WHOLE_BYTES", 1000)
     model_of(tmp_path, **FAMILIES["llama"])  # its head is its table, which sharding has to keep
-    options = {"parallel": parallel, "ranks": 1, "compared_steps": 2}
-    asked = spec_of(training("torch-parallel", str(tmp_path / "config.json"), options=options, global_batch=2))
+    chosen = {"parallel": parallel, "ranks": 1, "compared_steps": 2}
+    asked = spec_of(training("torch-parallel", str(tmp_path / "config.json"), options=chosen, global_batch=2))
     told = rank.obey({"order": "open", "spec": asked.to_dict()})
     found = against_one_process([told], "fp32")
     assert (found.code, found.numbers["twin_layers"], found.numbers["layers"]) == ("one-process-equal", 2, 4)

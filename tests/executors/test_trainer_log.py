@@ -15,10 +15,19 @@ import twinlens as tl
 from material import measured, quiet, spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.registry import trainer
-from twinlens.executors.trainer_log import megatron, nemo, nemo_automodel, torchtitan, torchtitan_spans
-from twinlens.executors.trainer_log.line import plain, real, seconds, whole
-from twinlens.executors.trainer_log.rows import rows_of
-from twinlens.executors.trainer_log.step_record import ReadLog, StepRecord, collected
+from twinlens.executors.trainer_log.formats import (
+    phases,
+    plain,
+    read_automodel,
+    read_megatron,
+    read_nemo,
+    read_spans,
+    read_torchtitan,
+    real,
+    seconds,
+    whole,
+)
+from twinlens.executors.trainer_log.rows import ReadLog, StepRecord, collected, rows_of
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.step import Marks
 from twinlens.reporting.wording.finding import sentence_of
@@ -26,11 +35,11 @@ from twinlens.spec.study import RunSpec
 
 SAMPLES = Path(__file__).parent / "trainer_log_samples"
 READERS = {
-    "megatron": megatron.read,
-    "torchtitan": torchtitan.read,
-    "torchtitan-spans": torchtitan_spans.read,
-    "nemo": nemo.read,
-    "nemo-automodel": nemo_automodel.read,
+    "megatron": read_megatron,
+    "torchtitan": read_torchtitan,
+    "torchtitan-spans": read_spans,
+    "nemo": read_nemo,
+    "nemo-automodel": read_automodel,
 }
 
 
@@ -110,8 +119,8 @@ def test_nemos_lines_say_how_coarse_their_times_are() -> None:
 
 def test_forward_and_backward_are_known_without_a_pipeline_alone() -> None:
     timers = {"forward-compute": 0.5, "backward-compute": 0.9, "batch-generator": 0.1}
-    assert megatron.phases(timers) == {"data": 0.1, "forward": 0.4, "backward": 0.9}
-    assert megatron.phases(timers | {"forward-recv": 0.1}) == {"data": 0.1}
+    assert phases(timers) == {"data": 0.1, "forward": 0.4, "backward": 0.9}
+    assert phases(timers | {"forward-recv": 0.1}) == {"data": 0.1}
 
 
 def test_timers_of_every_rank_give_the_slowest() -> None:
@@ -122,14 +131,14 @@ def test_timers_of_every_rank_give_the_slowest() -> None:
         "     rank  0: 12.34\n",
         "     rank  1: 15.00\n",
     ]
-    assert collected(megatron.read(text)).records[0].phases_s == {"optimize": 0.015}
+    assert collected(read_megatron(text)).records[0].phases_s == {"optimize": 0.015}
 
 
 def test_forks_and_earlier_versions_are_read_too() -> None:
-    (deepspeed,) = megatron.read([" iteration 5/ 9 | consumed tokens: 4096 | elapsed_time_per_iteration_ms=29570.0 |"])
+    (deepspeed,) = read_megatron([" iteration 5/ 9 | consumed tokens: 4096 | elapsed_time_per_iteration_ms=29570.0 |"])
     assert isinstance(deepspeed, StepRecord)
     assert (deepspeed.step_s, deepspeed.consumed_tokens) == (pytest.approx(29.57), 4096)
-    (bloom,) = megatron.read(
+    (bloom,) = read_megatron(
         [" iteration 5/ 9 | elapsed time per iteration (s): 29.57 | mtp_1 loss: 2.0 | lm loss: nan |"]
     )
     assert isinstance(bloom, StepRecord)

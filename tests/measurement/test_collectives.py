@@ -8,7 +8,7 @@ import pytest
 
 from twinlens.cli.probe_collectives import collectives, remarks
 from twinlens.executors.in_process.ceiling import Collectives, Timing
-from twinlens.executors.torch.parallel.collectives import REFUSED, SIZES
+from twinlens.executors.torch.parallel.exchanger import REFUSED, SIZES
 from twinlens.measurement.machine.collectives import CollectiveProbe, summed_up
 from twinlens.planning.prediction.device_rates import rates_of
 from twinlens.planning.prediction.stored import STORED

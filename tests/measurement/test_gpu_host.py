@@ -332,7 +332,7 @@ def test_a_gpu_that_torch_cannot_use_is_refused_before_anything_begins(machine: 
 
 @pytest.mark.torch
 def test_torchs_own_word_names_a_board_where_there_is_no_nvml() -> None:
-    from twinlens.executors.torch.evidence.device_facts import properties_facts
+    from twinlens.executors.torch.evidence.facts import properties_facts
 
     facts = properties_facts(
         SimpleNamespace(

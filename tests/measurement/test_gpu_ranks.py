@@ -13,7 +13,7 @@ import pytest
 
 from material import spec_of, training
 from nvml_machine import Board, Machine
-from twinlens.executors.torch.evidence.device_facts import properties_facts
+from twinlens.executors.torch.evidence.facts import properties_facts
 from twinlens.executors.torch.parallel.over_ranks import facts_over, memory_over
 from twinlens.measurement.facts.completed import completed
 from twinlens.measurement.machine.energy import open_meters

@@ -13,7 +13,7 @@ from torch import nn
 from torch.profiler import profile
 
 import twinlens as tl
-from twinlens.executors.torch.evidence.profiled_work import ProfiledWork, profiled_work
+from twinlens.executors.torch.evidence.flop import ProfiledWork, profiled_work
 from twinlens.executors.torch.own_loop.evidence import Seen, work_of_pass
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.wording.finding import sentence_of

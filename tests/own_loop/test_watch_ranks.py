@@ -25,7 +25,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
 from material import spec_of, training  # noqa: E402
 from nvml_machine import Board  # noqa: E402
-from twinlens.executors.torch.evidence.profiled_work import profiled_work  # noqa: E402
+from twinlens.executors.torch.evidence.flop import profiled_work  # noqa: E402
 from twinlens.executors.torch.own_loop import side  # noqa: E402
 from twinlens.executors.torch.own_loop.evidence import ranks_of_layers  # noqa: E402
 from twinlens.measurement.machine.energy import open_meters  # noqa: E402

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from twinlens.executors.in_process.ceiling import slow_links
-from twinlens.executors.torch.parallel.collectives import sizes_for
+from twinlens.executors.torch.parallel.exchanger import sizes_for
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.estimator.latency_bandwidth import fitted
 

@@ -11,8 +11,8 @@ import pytest
 from test_launch_process import lives
 
 from material import fixed, inference, quiet, run_json, study_of
-from twinlens.executors.fidelity.here import scores_of
-from twinlens.executors.fidelity.scored import Unusable
+from twinlens.executors.fidelity.readings import Unusable
+from twinlens.executors.fidelity.served import scores_of
 from twinlens.executors.launch.model_folder import model_folder
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
@@ -148,7 +148,7 @@ def test_the_reference_of_a_folder_is_what_its_weights_say_in_fp32(
         assert set(place) == {*row.topk(5).indices.tolist(), following}
         assert place[following] == pytest.approx(float(row[following]), abs=1e-4)
     assert len(list((cache / "fidelity").glob("*.json"))) >= 1
-    monkeypatch.setattr("twinlens.executors.fidelity.here._asked", None)
+    monkeypatch.setattr("twinlens.executors.fidelity.served._asked", None)
     assert scores_of(folder, [prompt], top=5, threads=1) == [scored], "the same weights and prompts: computed once"
 
     tokenizer = AutoTokenizer.from_pretrained(folder)

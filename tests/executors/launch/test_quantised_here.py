@@ -24,9 +24,8 @@ from twinlens.executors.launch.runtime import sglang
 from twinlens.executors.launch.runtime.vllm import RECIPE
 from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.quantise.compress import prompts_of
-from twinlens.executors.quantise.folder import identity, order
+from twinlens.executors.quantise.folder import calibration_of, identity, order
 from twinlens.executors.quantise.plan import PLANS, order_for
-from twinlens.executors.quantise.prompts import calibration_of
 from twinlens.record.executor.record import Fact, declared
 from twinlens.spec.model.quantised import UNQUANTISED, contradicts, stored_precision
 from twinlens.spec.precision import BITS, precision

@@ -24,7 +24,7 @@ from twinlens.system.document import read_json
 
 Linear = tuple[int, int, str]
 """(out, in, stored format) of one linear layer."""
-_RUN = "from twinlens.executors.torch.for_engines import main; main()"
+_RUN = "from twinlens.executors.torch.for_others import main; main()"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.openai.options import target_of
 from twinlens.executors.protocol import Say, TakesRow
-from twinlens.executors.quantise.prompts import decided_by
+from twinlens.executors.quantise.folder import decided_by
 from twinlens.network.client import Client
 from twinlens.record.executor.facts import Facts
 from twinlens.record.sections import Running

@@ -7,10 +7,18 @@ from functools import partial
 from pathlib import Path
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.fidelity.ask import GENERATE, TOP, Asked, Prompt
-from twinlens.executors.fidelity.here import answers_of, scores_of
-from twinlens.executors.fidelity.scored import Unusable
-from twinlens.executors.fidelity.served import Reference, Rows, served_fidelity
+from twinlens.executors.fidelity.readings import Unusable
+from twinlens.executors.fidelity.served import (
+    GENERATE,
+    TOP,
+    Asked,
+    Prompt,
+    Reference,
+    Rows,
+    answers_of,
+    scores_of,
+    served_fidelity,
+)
 from twinlens.executors.in_process.inputs import Prompts
 from twinlens.executors.protocol import Say
 from twinlens.network.dialect.endpoint import head_lines

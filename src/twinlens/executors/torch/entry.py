@@ -36,7 +36,7 @@ def _preload(spec: RunSpec) -> None:
 
 
 def _probe(device: str) -> DeviceProbe:
-    from twinlens.executors.torch.probe import probe_device
+    from twinlens.executors.torch.evidence.work import probe_device
 
     return probe_device(device)
 

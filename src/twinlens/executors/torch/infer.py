@@ -7,25 +7,24 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.inputs import check_data
-from twinlens.executors.in_process.player import LockstepPlayer
+from twinlens.executors.in_process.player import LockstepPlayer, first_answers, loaded
+from twinlens.executors.launch.page_cache import cached_share
 from twinlens.executors.protocol import Say, TakesRow
-from twinlens.executors.torch.allocator import keep_freed_memory
-from twinlens.executors.torch.evidence.fidelity import reference_logits
-from twinlens.executors.torch.evidence.inference import inference_facts
+from twinlens.executors.torch.device import choose_device, fp32_as, keep_freed_memory, set_fp32
+from twinlens.executors.torch.evidence.inference import inference_facts, reference_logits
 from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
 from twinlens.executors.torch.evidence.work import ceilings_again
-from twinlens.executors.torch.fp32 import fp32_as, set_fp32
 from twinlens.executors.torch.generation import Generation, compiled, refuse_what_has_no_static_cache
 from twinlens.executors.torch.model.adapter import as_served, with_random_adapter
 from twinlens.executors.torch.model.build import (
     build_model,
-    choose_device,
     parameter_count,
     set_threads,
     synchronize,
@@ -34,14 +33,15 @@ from twinlens.executors.torch.model.build import (
 from twinlens.executors.torch.model.data import PromptTensors, images
 from twinlens.executors.torch.model.quantize import apply_precision, left_wide
 from twinlens.executors.torch.options import TorchOptions
-from twinlens.executors.torch.startup import cached_of, start_figures
 from twinlens.executors.torch.train import refuse_unsupported
+from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
 from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.units import RATIO, SECONDS
 
 _MOST_OF = 0.9  # of the free memory, for weights that are made in fp32 first
 
@@ -179,3 +179,43 @@ def _layout(spec: RunSpec, device: torch.device) -> str:
 
 def _half(spec: RunSpec) -> torch.dtype:
     return torch.float16 if spec.point.precision == "fp16" else torch.bfloat16
+
+
+_LOADED = "from reading the folder's weights to a model at its precision with its cache, its libraries imported already"
+_DRAWN = "its random weights were drawn, not read"
+_COMPILES = "the first call compiles the graph: a note of the run says how long that took"
+_REFERENCE = "; the fp32 reference had run in this process"
+
+
+class Ready(Protocol):
+    """A server whose model is in its precision and has answered nothing yet."""
+
+    spec: RunSpec
+    options: TorchOptions
+    is_vision: bool
+
+    @property
+    def ref(self) -> Model: ...
+    def answer(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]: ...
+
+
+def cached_of(ref: Model) -> float | None:
+    """The share of the model's folder in the page cache; None where there is no folder, or it is not to be had."""
+    return cached_share(Path(ref.folder)) if ref.folder else None
+
+
+def start_figures(server: Ready, load_s: float, cached: float | None, *, is_warm: bool) -> Estimates:
+    """`cached`: of its folder before the load. `is_warm`: the fp32 reference has run in this process, on the model as
+    it was before."""
+    figures = loaded(load_s, _LOADED, cached) if server.ref.folder else _drawn()
+    if server.is_vision and server.options.is_compiled:
+        names = ("start_first_answer_s", "start_second_answer_s")
+        return figures | dict.fromkeys(names, Estimate.absent(SECONDS, _COMPILES))
+    is_text, batch = not server.is_vision, server.spec.point.batch
+    player, before = LockstepPlayer(server.answer, is_text=is_text), _REFERENCE if is_warm else ""
+    return figures | first_answers(player.play, server.spec, together=batch, is_text=is_text, before=before)
+
+
+def _drawn() -> Estimates:
+    units = {"start_load_s": SECONDS, "start_cached_share": RATIO}
+    return {name: Estimate.absent(unit, _DRAWN) for name, unit in units.items()}

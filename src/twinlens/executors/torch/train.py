@@ -15,21 +15,17 @@ from torch import nn
 
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.allocator import keep_freed_memory
+from twinlens.executors.torch.device import between_ns, choose_device, keep_freed_memory, mark, set_fp32
 from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.evidence.work import ceilings_again
-from twinlens.executors.torch.fp32 import set_fp32
-from twinlens.executors.torch.marks import between_ns, mark
 from twinlens.executors.torch.model.adapter import trained_parameters, with_adapter
-from twinlens.executors.torch.model.build import build_model, choose_device, set_threads, synchronize
-from twinlens.executors.torch.model.data import Batches
+from twinlens.executors.torch.model.build import build_model, set_threads, synchronize
+from twinlens.executors.torch.model.data import Batches, FolderBatches
 from twinlens.executors.torch.model.folder import save_with_tokenizer
-from twinlens.executors.torch.model.fp8 import convert_to_fp8, refuse_odd_rows
-from twinlens.executors.torch.model.loader import FolderBatches
-from twinlens.executors.torch.model.quantize import cast
+from twinlens.executors.torch.model.quantize import cast, convert_to_fp8, refuse_odd_rows
 from twinlens.executors.torch.options import LEAST_GPU, TorchOptions
-from twinlens.executors.torch.saves.one_process import OneProcessSaves
+from twinlens.executors.torch.saver import OneProcessSaves
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.sections import Checkpoints
 from twinlens.record.step import Marks

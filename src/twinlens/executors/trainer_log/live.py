@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.trainer_log.command import Command, in_words
-from twinlens.executors.trainer_log.placed import placed
-from twinlens.executors.trainer_log.rows import Reading, Rows
-from twinlens.executors.trainer_log.step_record import Reader, StepRecord
-from twinlens.executors.trainer_log.tail import Tail
+from twinlens.executors.trainer_log.rows import Reader, Reading, Rows, StepRecord
 from twinlens.record.step import Marks
 
 
@@ -98,3 +99,98 @@ def followed(path: Path, silent_s: float, read: Reader, reading: Reading) -> Liv
 def printed_by(command: Command, path: Path, begin: int, read: Reader, reading: Reading) -> Live:
     """What a command writes to `path` from byte `begin` on, until it ends."""
     return Live(Tail(path, begin, command.is_over), read, reading, command)
+
+
+POLL_S = 0.05
+_MOST_BYTES = 2**18
+_LONGEST = 20_000
+_MOST_READS = 4096
+
+
+class Tail:
+    """`path` may not be there yet. `begin`: the byte from which it is read. `is_over`: nothing more is being written,
+    so that a read which gives nothing is the last."""
+
+    def __init__(self, path: Path, begin: int, is_over: Callable[[], bool]) -> None:
+        self._path, self._at, self._is_over = path, begin, is_over
+        self._reads = deque[tuple[int, int]](maxlen=_MOST_READS)
+        self.heard_ns = time.monotonic_ns()
+        self.is_cut = False
+
+    def lines(self) -> Iterator[str]:
+        """Whole lines as they come, of at most 20,000 letters; waits for the next one. A last line without its end is
+        left out (`is_cut`), for it may be cut inside a number."""
+        decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+        count, rest = 0, ""
+        while True:
+            over = self._is_over()  # before the read: what was written until then is in it
+            if data := self._read():
+                *whole, rest = (rest + decoder.decode(data)).split("\n")
+                rest = rest[:_LONGEST]
+                self.heard_ns = time.monotonic_ns()
+                self._reads.append((count, self.heard_ns))
+                count += len(whole)
+                yield from (f"{line[:_LONGEST]}\n" for line in whole)
+            elif over:
+                self.is_cut = bool(rest)
+                return
+            else:
+                time.sleep(POLL_S)
+
+    def came_ns(self, line: int) -> int:
+        """When a line was read, on the monotonic clock: at most `POLL_S` after it was whole."""
+        return next((at_ns for first, at_ns in reversed(self._reads) if first <= line), self._reads[0][1])
+
+    def _read(self) -> bytes:
+        try:
+            if not self._path.is_file():  # a pipe would hold us up for ever
+                return b""
+            with self._path.open("rb") as file:
+                if file.seek(0, io.SEEK_END) < self._at:  # begun again
+                    self._at = 0
+                file.seek(self._at)
+                data = file.read(_MOST_BYTES)
+        except OSError:
+            return b""
+        self._at += len(data)
+        return data
+
+
+TOLERANCE_NS = 250_000_000
+"""A line may come so much later than the steps before it add up to: the poll, and the last digits of its times."""
+
+
+def placed(rows: Iterable[tuple[Marks, int]]) -> Iterator[Marks]:
+    """Each row as long as the log says, and where its line came. Rows with when their line was read, in ns from the
+    start of the run.
+
+    Rows follow each other. Where the next line comes later than its step takes, a row "between" stands for what lies
+    before it, an evaluation or a save. Of lines that came together the last one tells when; the first to come alone
+    places the others, and those before it, or from before the start, are left out. A row is given when the next comes.
+    """
+    end_ns: int | None = None
+    has_begun = False
+    for marks, came_ns, is_last in _with_last(rows):
+        length_ns = marks.end_ns - marks.begin_ns
+        if end_ns is None:
+            if not is_last:
+                continue
+            end_ns = came_ns - length_ns
+        elif is_last and (gap_ns := came_ns - length_ns - end_ns) > TOLERANCE_NS:
+            if has_begun:
+                yield Marks(end_ns, end_ns + gap_ns, samples=0, tokens=0, kind="between")
+            end_ns += gap_ns
+        begin_ns, end_ns = end_ns, end_ns + length_ns
+        if has_begun := begin_ns >= 0:
+            yield replace(marks, begin_ns=begin_ns, end_ns=end_ns)
+
+
+def _with_last(rows: Iterable[tuple[Marks, int]]) -> Iterator[tuple[Marks, int, bool]]:
+    """Whether a row is the last of those whose lines came together."""
+    before: tuple[Marks, int] | None = None
+    for row in rows:
+        if before is not None:
+            yield (*before, before[1] != row[1])
+        before = row
+    if before is not None:
+        yield (*before, True)

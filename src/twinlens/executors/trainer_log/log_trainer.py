@@ -10,12 +10,11 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import refuse_outside
 from twinlens.executors.protocol import Say
-from twinlens.executors.trainer_log import megatron, nemo, nemo_automodel, torchtitan, torchtitan_spans
 from twinlens.executors.trainer_log.command import Command, command_of, facts_of, in_words
+from twinlens.executors.trainer_log.formats import read_automodel, read_megatron, read_nemo, read_spans, read_torchtitan
 from twinlens.executors.trainer_log.live import Live, followed, printed_by
 from twinlens.executors.trainer_log.options import FORMATS, OPTIONS, log_of
-from twinlens.executors.trainer_log.rows import Reading, Rows, rows_of
-from twinlens.executors.trainer_log.step_record import Reader, ReadLog, StepRecord, collected
+from twinlens.executors.trainer_log.rows import Reader, Reading, ReadLog, Rows, StepRecord, collected, rows_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, unknown
 from twinlens.record.finding import Finding
@@ -24,11 +23,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, TrainingWorkload
 
 _READERS: dict[str, Reader] = dict(
-    zip(
-        FORMATS,
-        (megatron.read, torchtitan.read, torchtitan_spans.read, nemo.read, nemo_automodel.read),
-        strict=True,
-    )
+    zip(FORMATS, (read_megatron, read_torchtitan, read_spans, read_nemo, read_automodel), strict=True)
 )
 _NAMES = dict(zip(FORMATS, ("Megatron-LM", "torchtitan", "torchtitan", "NeMo", "NeMo Automodel"), strict=True))
 _LONGEST_S = 1e9

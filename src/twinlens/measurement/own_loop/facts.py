@@ -137,7 +137,7 @@ def _asked(spec: RunSpec, even: bool) -> dict[str, Fact]:
         "protocol.repeats": observed(1, _WATCH),
         "protocol.interval_method": observed("within a run, order statistics and blocks", "stats/estimator"),
         "protocol.timer": observed("time.monotonic_ns, or events of the GPU", "executors/own_loop/step_log.py"),
-        "protocol.profiler": observed("off but for the second pass", "executors/torch/own_loop/kernels.py"),
+        "protocol.profiler": observed("off but for the second pass", "executors/torch/own_loop/side.py"),
         "protocol.tier": unknown("what was set in the loop, and what was tried before, is its author's to say"),
         "protocol.budget": unknown("what was set in the loop, and what was tried before, is its author's to say"),
     }

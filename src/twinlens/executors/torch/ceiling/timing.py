@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from twinlens.executors.torch.ceiling.kernel import Call
-from twinlens.executors.torch.fp32 import fp32_as
+from twinlens.executors.torch.device import fp32_as
 
 REPEATS = 9
 LEAST_REPEATS = 3

@@ -6,6 +6,7 @@ Needs deepspeed, and a process group.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import deepspeed
@@ -14,14 +15,14 @@ import torch.distributed as dist
 from torch import nn
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.deepspeed.config import config_of
-from twinlens.executors.torch.deepspeed.held import Held, held_by
-from twinlens.executors.torch.deepspeed.options import ZeroOptions
-from twinlens.executors.torch.evidence.resident import Resident
+from twinlens.executors.torch.deepspeed.options import ZeroOptions, config_of
+from twinlens.executors.torch.evidence.memory import Resident, bytes_of, dtype_format
 from twinlens.executors.torch.model.without_memory import fill_each
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.parallel.wrap import Divided
+from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
+from twinlens.units import BYTES
 
 
 def divided_by(asked: ZeroOptions, say: Say = lambda phrase: None) -> Any:
@@ -36,7 +37,7 @@ def divided_by(asked: ZeroOptions, say: Say = lambda phrase: None) -> Any:
 
 
 class ZeroEngine:
-    """One engine and what it took over; see `Engine` in executors/torch/evidence/subject.py."""
+    """One engine and what it took over; see `Engine` in executors/torch/evidence/work.py."""
 
     def __init__(self, model: nn.Module, asked: ZeroOptions, training: RankTraining) -> None:
         optimizer = torch.optim.AdamW(model.parameters(), lr=training.workload.learning_rate, fused=True)
@@ -113,3 +114,98 @@ def _partitioned(asked: ZeroOptions, training: RankTraining, say: Say) -> nn.Mod
 def _norm(model: nn.Module) -> float:
     squares = (float(p.grad.float().square().sum()) for p in model.parameters() if p.grad is not None)
     return math.sqrt(sum(squares))
+
+
+_MASTERS = ("single_partition_of_fp32_groups", "fp32_partitioned_groups_flat", "fp32_groups")
+"""Attributes of DeepSpeed 0.19 that hold the fp32 weights which the optimizer updates, by stage: 1 and 2, 3, 0."""
+_GRADIENTS = ("averaged_gradients", "grad_partitions_flat_buffer")
+"""Of stages 1 and 2, and of stage 3: this rank's part of the gradients."""
+
+
+def held_by(engine: Any) -> Held:
+    """Counts from here on; gradients are watched at every parameter."""
+    return Held(engine)
+
+
+class Held:
+    """What one engine holds. Gradients are those of the latest backward pass, counted before the update frees them."""
+
+    def __init__(self, engine: Any) -> None:
+        self._engine, self._optimizer = engine, engine.optimizer
+        self._parameters = list(engine.module.parameters())
+        self._gradients: list[torch.Tensor] = []
+        self._gradient_bytes = self._most = 0
+        for parameter in self._parameters:
+            parameter.register_post_accumulate_grad_hook(self._note_most)
+
+    def note_gradients(self) -> None:
+        """Before an update: stages 0 and 1 have held every gradient whole, 2 and 3 end with this rank's part."""
+        parts = list(_tensors(getattr(self._optimizer, name, None) for name in _GRADIENTS))
+        self._gradients = parts or [p.grad for p in self._parameters if p.grad is not None]
+        self._gradient_bytes = int(bytes_of(self._gradients, "").value or 0)
+        if self._engine.zero_optimization_stage() < 2:
+            self._gradient_bytes = max(self._gradient_bytes, self._most)
+
+    def memory(self) -> Estimates:
+        """Bytes of this rank, in whatever memory they lie."""
+        offloaded = self._engine.zero_offload_optimizer() is not None
+        where = ", in the host's memory" if offloaded else ""
+        held = {
+            "weights_bytes": bytes_of([*self._weights(), *self._engine.module.buffers()], "resident weights"),
+            "optimizer_bytes": bytes_of(list(self._states()), f"resident optimizer state{where}"),
+        }
+        if masters := self._masters():
+            held["master_bytes"] = bytes_of(masters, f"resident fp32 weights of the optimizer{where}")
+        method = "gradients held at the most in a backward pass"
+        counted = Estimate(float(self._gradient_bytes), BYTES, method, "measured", n=1)
+        if offloaded:
+            counted = Estimate.absent(BYTES, "offload keeps gradients in several buffers of the host")
+        elif not self._gradient_bytes:
+            counted = Estimate.absent(BYTES, "no gradient was seen where this DeepSpeed keeps them")
+        return held | {"gradients_bytes": counted}
+
+    def formats(self) -> Resident:
+        """Of each tensor class that can be seen."""
+        masters = self._masters() or list(self._weights())
+        seen = {
+            "weights": self._weights(),
+            "master": masters,
+            "gradients": self._gradients,
+            "optimizer": [state for state in self._states() if state.ndim],
+        }
+        return {name: formats for name, tensors in seen.items() if (formats := _formats(tensors))}
+
+    def _note_most(self, _: torch.Tensor) -> None:
+        self._most = max(self._most, sum(p.grad.nbytes for p in self._parameters if p.grad is not None))
+
+    def _weights(self) -> Iterator[torch.Tensor]:
+        """Of stage 3, this rank's part of each."""
+        for parameter in self._parameters:
+            yield getattr(parameter, "ds_tensor", parameter)
+
+    def _masters(self) -> list[torch.Tensor]:
+        """Empty where the optimizer updates the weights themselves."""
+        return list(_tensors(getattr(self._optimizer, name, None) for name in _MASTERS))
+
+    def _states(self) -> Iterator[torch.Tensor]:
+        inner = getattr(self._optimizer, "optimizer", self._optimizer)
+        yield from _tensors(inner.state.values())
+
+
+def _tensors(nested: Any) -> Iterator[torch.Tensor]:
+    """All tensors in lists, mappings and what is lazily made of them."""
+    if isinstance(nested, torch.Tensor):
+        yield nested
+    elif isinstance(nested, dict):
+        yield from _tensors(nested.values())
+    elif isinstance(nested, Iterable) and not isinstance(nested, str):
+        for each in nested:
+            yield from _tensors(each)
+
+
+def _formats(tensors: Iterable[torch.Tensor]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for tensor in tensors:
+        name = dtype_format(tensor)
+        sizes[name] = sizes.get(name, 0) + tensor.nbytes
+    return sizes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from twinlens.executors.capabilities import Capabilities, Executor
 from twinlens.executors.torch.deepspeed.options import OPTIONS, PRECISIONS, UNASKED, degrees_of
-from twinlens.executors.torch.deepspeed.python import INSTALL
+from twinlens.executors.torch.deepspeed.program import INSTALL
 from twinlens.executors.torch.parallel.options import WHY_NOT
 from twinlens.spec.study import RunSpec
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def _trainer() -> Trainer:
     from twinlens.executors.torch.deepspeed.options import ZeroOptions
-    from twinlens.executors.torch.deepspeed.python import program_of
+    from twinlens.executors.torch.deepspeed.program import program_of
     from twinlens.executors.torch.parallel.trainer import ParallelTrainer, Stack
 
     return ParallelTrainer(Stack(ZeroOptions.of, degrees_of, program_of))
 
 
 def _refuse_not_installed(spec: RunSpec) -> None:
-    from twinlens.executors.torch.deepspeed.python import python_of
+    from twinlens.executors.torch.deepspeed.program import python_of
 
     python_of(spec)
 

@@ -15,13 +15,12 @@ import torch.distributed as dist
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.deepspeed.engine import ZeroEngine, divided_by
 from twinlens.executors.torch.deepspeed.options import ZeroOptions
+from twinlens.executors.torch.device import set_fp32
 from twinlens.executors.torch.evidence.memory import forget_peak
 from twinlens.executors.torch.evidence.training import training_facts
-from twinlens.executors.torch.fp32 import set_fp32
-from twinlens.executors.torch.parallel.compared import compared_model, twin_numbers, with_model
+from twinlens.executors.torch.parallel.degrees import compared_model, twin_numbers, with_model
 from twinlens.executors.torch.parallel.one_process import alone
-from twinlens.executors.torch.parallel.place import rank_fields
-from twinlens.executors.torch.parallel.rank import Rank
+from twinlens.executors.torch.parallel.rank import Rank, rank_fields
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.codec import encode

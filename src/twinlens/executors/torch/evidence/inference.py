@@ -6,31 +6,35 @@ are those of its eager twin, whose operators can be counted.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import nn
 
+from twinlens.executors.in_process.precision_check import compared_with
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.ceiling.own_shapes import own_shapes
-from twinlens.executors.torch.evidence.adapter import adapter_tensors, served_words
-from twinlens.executors.torch.evidence.check import witnessed_checks
-from twinlens.executors.torch.evidence.facts import kernels_seen, resident_formats
-from twinlens.executors.torch.evidence.fidelity import fidelity_rows
+from twinlens.executors.torch.ceiling.rates import own_shapes
+from twinlens.executors.torch.evidence.check import Product, products_seen, witnessed_checks
+from twinlens.executors.torch.evidence.facts import findings_on, graph_facts, software, transformers_version
 from twinlens.executors.torch.evidence.flop import counted_flop
-from twinlens.executors.torch.evidence.graph import graph_facts
-from twinlens.executors.torch.evidence.launch_bound import find_launch_bound
-from twinlens.executors.torch.evidence.memory import bytes_of, forget_peak
-from twinlens.executors.torch.evidence.software import findings_on, software, transformers_version
-from twinlens.executors.torch.evidence.subject import OpenServer
-from twinlens.executors.torch.evidence.tf32 import Product, products_seen
-from twinlens.executors.torch.evidence.trace import Kernel, without_head
-from twinlens.executors.torch.evidence.work import ceilings_of_run, compile_first, counted_work
-from twinlens.executors.torch.model.build import drawn_by
+from twinlens.executors.torch.evidence.memory import bytes_of, forget_peak, resident_formats
+from twinlens.executors.torch.evidence.trace import Kernel, kernels_seen, without_head
+from twinlens.executors.torch.evidence.work import (
+    OpenServer,
+    adapter_tensors,
+    ceilings_of_run,
+    compile_first,
+    counted_work,
+    served_words,
+)
+from twinlens.executors.torch.model.build import drawn_by, synchronize
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.executor.facts import Estimates, Facts, FidelityRow
 from twinlens.record.executor.record import ExecutorRecord, declared, observed
+from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import BITS
 from twinlens.units import BYTES
@@ -162,3 +166,63 @@ def _held(model: torch.nn.Module) -> list[torch.Tensor]:
         m.weight() for m in model.modules() if hasattr(m, "_packed_params") and callable(getattr(m, "weight", None))
     ]
     return [*model.parameters(), *model.buffers(), *packed]
+
+
+_LEAST_BUSY = 0.5  # share of a phase that kernels take; below it the GPU mostly waits for work
+
+
+def find_launch_bound(
+    server: OpenServer, timed: Mapping[str, Callable[[], Any]], kernels: Mapping[str, Sequence[Kernel]]
+) -> Finding | None:
+    """The finding where a GPU mostly waits for the processor that gives it its work."""
+    name = list(timed)[-1]
+    busy_s = sum(kernel.self_time_s for kernel in kernels[name] if kernel.on_device)
+    if server.device.type != "cuda" or not busy_s:
+        return None
+    took = []
+    with server.no_grad():
+        for _ in range(5):
+            synchronize(server.device)
+            begin_s = time.perf_counter()
+            timed[name]()
+            synchronize(server.device)
+            took.append(time.perf_counter() - begin_s)
+    return launch_bound(name, busy_s, min(took))
+
+
+def launch_bound(phase: str, busy_s: float, took_s: float) -> Finding | None:
+    """The finding, where kernels take less than half of the time a phase takes."""
+    if busy_s >= _LEAST_BUSY * took_s:
+        return None
+    return Finding("launch-bound", "notes", phase, {"took_s": took_s, "busy_s": busy_s})
+
+
+def reference_logits(model: nn.Module, sample: torch.Tensor) -> list[torch.Tensor]:
+    """fp32 log probabilities of each prompt of the sample, on the CPU: (positions, vocabulary) or (1, classes)."""
+    with torch.inference_mode():
+        return [_log_probabilities(model, row[None]).cpu() for row in sample]
+
+
+def fidelity_rows(
+    model: nn.Module, dtype: torch.dtype, sample: torch.Tensor | None, reference: list[torch.Tensor] | None
+) -> tuple[FidelityRow, ...]:
+    """One row per prompt of the sample, against `reference_logits` of the fp32 model; none without a sample.
+
+    The sample is token ids, (prompts, length), or images of `dtype` after a cast, (prompts, channels, size, size).
+    """
+    if sample is None or reference is None:
+        return ()
+    rows = []
+    with torch.inference_mode():
+        for prompt, expected in zip(sample, reference, strict=True):
+            is_image = prompt.is_floating_point()
+            seen = _log_probabilities(model, prompt[None].to(dtype) if is_image else prompt[None])
+            tokens = None if is_image else prompt.cpu().numpy()
+            rows.append(compared_with(expected.numpy(), seen.cpu().numpy(), tokens))
+    return tuple(rows)
+
+
+def _log_probabilities(model: nn.Module, batch: torch.Tensor) -> torch.Tensor:
+    if batch.is_floating_point():
+        return model(pixel_values=batch).logits.float().log_softmax(-1)
+    return model(input_ids=batch, use_cache=False).logits[0].float().log_softmax(-1)

@@ -9,18 +9,22 @@ from __future__ import annotations
 import torch
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.ceiling.own_shapes import own_shapes
-from twinlens.executors.torch.evidence.adapter import from_weights, method_words, trainable
-from twinlens.executors.torch.evidence.check import witnessed_checks
-from twinlens.executors.torch.evidence.facts import kernels_seen, resident_formats
+from twinlens.executors.torch.ceiling.rates import own_shapes
+from twinlens.executors.torch.evidence.check import products_seen, witnessed_checks
+from twinlens.executors.torch.evidence.facts import findings_on, graph_facts, software
 from twinlens.executors.torch.evidence.flop import counted_flop
-from twinlens.executors.torch.evidence.graph import graph_facts
-from twinlens.executors.torch.evidence.memory import forget_peak, saved_activations, state_memory
-from twinlens.executors.torch.evidence.software import findings_on, software
-from twinlens.executors.torch.evidence.subject import Engine, OpenTrainer
-from twinlens.executors.torch.evidence.tf32 import products_seen
-from twinlens.executors.torch.evidence.trace import without_width
-from twinlens.executors.torch.evidence.work import ceilings_of_run, compile_first, counted_work
+from twinlens.executors.torch.evidence.memory import forget_peak, resident_formats, saved_activations, state_memory
+from twinlens.executors.torch.evidence.trace import kernels_seen, without_width
+from twinlens.executors.torch.evidence.work import (
+    Engine,
+    OpenTrainer,
+    ceilings_of_run,
+    compile_first,
+    counted_work,
+    from_weights,
+    method_words,
+    trainable,
+)
 from twinlens.executors.torch.model.build import drawn_by, linear_shapes, synchronize
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts

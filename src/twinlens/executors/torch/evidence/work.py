@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Any
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import torch
+from torch import nn
 
+from twinlens.executors.in_process.ceiling import Ceiling, DeviceProbe
+from twinlens.executors.in_process.weights import weights_hash
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.ceiling.rates import ceilings_for, deciding_ceilings
-from twinlens.executors.torch.evidence.graph import start_counting
-from twinlens.executors.torch.evidence.memory import elements_of
+from twinlens.executors.torch.ceiling.rates import all_ceilings, ceilings_for, deciding_ceilings
+from twinlens.executors.torch.device import auto_note, choose_device
+from twinlens.executors.torch.evidence.facts import device_facts, framework_facts, start_counting
+from twinlens.executors.torch.evidence.memory import Resident, elements_of
 from twinlens.executors.torch.model.build import parameter_count
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.record.finding import Finding
+from twinlens.spec.asked_device import asked_device
+from twinlens.spec.model.any_model import Model
 from twinlens.spec.precision import Precision
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.units import COUNT, FLOP
 
 _WARM_CALLS = 3  # CUDA graphs are recorded in the second or third call of a compiled graph
@@ -77,3 +86,156 @@ def ceilings_again(spec: RunSpec, device: torch.device) -> Estimates:
     if not spec.protocol.ceilings:
         return {}
     return deciding_ceilings(spec.precision.compute, str(device), serving=spec.lens == "inference")
+
+
+# Evidence of fine-tuning: the adapter that is really there, parameters that are trained, weights at the start.
+
+
+def trainable(model: nn.Module) -> Estimate:
+    """How many parameters take a gradient, tied ones once."""
+    counted = sum(elements_of(parameter) for parameter in model.parameters() if parameter.requires_grad)
+    return Estimate(float(counted), COUNT, "parameters that take a gradient", "measured", n=1)
+
+
+def method_words(trainer: OpenTrainer) -> str:
+    """ "lora, r 8, lora_alpha 16, lora_dropout 0, on 14 layers: 2 × q_proj, …"; "full" where all is trained."""
+    adapter = trainer.workload.trained_adapter
+    if adapter is None:
+        return trainer.workload.method
+    how = f"r {adapter.r}, lora_alpha {adapter.lora_alpha:g}, lora_dropout {adapter.lora_dropout:g}"
+    return f"{trainer.workload.method}, {how}, {_layers(trainer.model)}"
+
+
+def served_words(model: nn.Module, spec: RunSpec) -> str:
+    """ "beside the weights, r 8, on 14 layers: 2 × q_proj, …"; "merged, r 8", of which no layer is left; "none"."""
+    assert isinstance(spec.workload, InferenceWorkload)
+    adapter = spec.workload.adapter
+    if adapter is None:
+        return "none"
+    rank = f"r {adapter.r}, lora_alpha {adapter.lora_alpha:g}"
+    return f"beside the weights, {rank}, {_layers(model)}" if adapter_tensors(model) else f"merged, {rank}"
+
+
+def adapter_tensors(model: nn.Module) -> list[torch.Tensor]:
+    """The parameters of an adapter that stands beside the weights."""
+    return [parameter for name, parameter in model.named_parameters() if ".lora_" in name]
+
+
+def _layers(model: nn.Module) -> str:
+    layers = [name for name, module in model.named_modules() if hasattr(module, "lora_A")]
+    kinds = Counter(name.rpartition(".")[2] for name in layers)
+    return f"on {len(layers)} layers: " + ", ".join(f"{many} × {kind}" for kind, many in kinds.items())
+
+
+def from_weights(ref: Model, loss_nats: float) -> list[Finding]:
+    """The finding on training that begins with weights of a folder: which, and their loss on the first held-out batch.
+
+    None for random weights.
+    """
+    if ref.folder is None:
+        return []
+    return [Finding("from-weights", "notes", ref.name, {"hash": weights_hash(ref, 0), "loss_nats": loss_nats})]
+
+
+class TrainingBatches(Protocol):
+    """Training data: `how` says in words how batches are made."""
+
+    how: str
+
+    @property
+    def entropy_rate_nats(self) -> float | None: ...
+    def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+
+class PromptSource(Protocol):
+    """Prompts as a tensor (batch, length) of token ids, one row for each seed."""
+
+    def batch(self, seeds: Any, length: int) -> torch.Tensor: ...
+
+
+class GenerationLoop(Protocol):
+    """Prefill and decode over one static cache; `decode_eager` is the same step without a compiled graph."""
+
+    cache: Any
+
+    def prefill(self, prompts: torch.Tensor) -> torch.Tensor: ...
+    def decode(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor: ...
+    def decode_eager(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor: ...
+    def rewind(self, tokens: int) -> None: ...
+    def cache_tensors(self) -> list[torch.Tensor]: ...
+
+
+class OpenTrainer(Protocol):
+    """An open trainer: model and optimizer are made, no step was taken."""
+
+    spec: RunSpec
+    options: TorchOptions
+    workload: TrainingWorkload
+    device: torch.device
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    accumulate: int
+    is_vision: bool
+
+    @property
+    def ref(self) -> Model: ...
+    @property
+    def batches(self) -> TrainingBatches: ...
+    def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor: ...
+    def compile(self) -> None: ...
+
+
+class Engine(Protocol):
+    """An engine that has taken over the backward pass and the update of a trainer, and divides what it holds."""
+
+    @property
+    def optimizer(self) -> torch.optim.Optimizer: ...
+    def set_last(self, is_last: bool) -> None:
+        """Whether the next forward and backward pass is the last of its step: an update follows it."""
+        ...
+
+    def backward(self, loss: torch.Tensor) -> None: ...
+    def update(self) -> None: ...
+    def held(self) -> tuple[Estimates, Resident]:
+        """Bytes by category, and by format of each tensor class, as they were in the latest step."""
+        ...
+
+
+class OpenServer(Protocol):
+    """An open server: the model is in its precision. `generation` and `prompts` for a decoder, `images` for vision."""
+
+    spec: RunSpec
+    options: TorchOptions
+    device: torch.device
+    model: nn.Module
+    dtype: torch.dtype
+    made_in: torch.dtype
+    layout: str
+    findings: list[Finding]
+    is_vision: bool
+    images: torch.Tensor
+    forward: Any
+
+    @property
+    def ref(self) -> Model: ...
+    @property
+    def generation(self) -> GenerationLoop | None: ...
+    @property
+    def prompts(self) -> PromptSource: ...
+    def no_grad(self) -> Any: ...
+
+
+def probe_device(asked: str) -> DeviceProbe:
+    """Raises BadInput (TL208) for a device that is not here."""
+    device = asked_device(asked)
+    chosen = choose_device(device)
+
+    def ceilings() -> tuple[Ceiling, ...]:
+        with warnings.catch_warnings():  # what torch has to say of kernels that are tried here is nothing to act on
+            warnings.simplefilter("ignore", UserWarning)
+            return all_ceilings(str(chosen))
+
+    def deciding(format: str, threads: int | None) -> Mapping[str, Estimate]:
+        return deciding_ceilings(format, str(chosen), serving=True, threads=threads)
+
+    return DeviceProbe(chosen.type, device_facts(chosen), framework_facts(), ceilings, deciding, auto_note(device))

@@ -4,40 +4,23 @@ from a model folder."""
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from twinlens.errors import BadInput
-from twinlens.executors.in_process.weights import (
-    SCALE,
-    is_mxfp4,
-    plain_config,
-    refuse_unbuilt,
-    refuse_unread,
-    weights_hash,
-)
-from twinlens.executors.torch.device import choose_device
-from twinlens.executors.torch.model.draw import DrawnInFp32
+from twinlens.executors.in_process.weights import SCALE, is_mxfp4, plain_config, refuse_unbuilt, refuse_unread
 from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.model.quantised import scale_blocks
 from twinlens.spec.model.shape import ResnetShape
 from twinlens.system.processors import usable_cores
-
-__all__ = [
-    "build_model",
-    "choose_device",
-    "drawn_by",
-    "linear_shapes",
-    "parameter_count",
-    "set_threads",
-    "synchronize",
-    "transpose_storage",
-    "weights_hash",
-]
 
 
 def set_threads(asked: int) -> int:
@@ -165,3 +148,39 @@ def synchronize(device: torch.device) -> None:
     """Wait until the device has done what it was given; the CPU always has."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+_CHUNK = 1 << 20  # elements; a multiple of 16, the block in which a processor's generator fills a tensor
+_BLOCK = 16
+_DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
+
+
+class DrawnInFp32(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed by the type checker
+    """Every normal or uniform draw into a 16-bit tensor is one of fp32, chunk by chunk, and then rounded."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        narrow = args[0] if function in _DRAWS else None
+        if narrow is None or narrow.dtype not in (torch.bfloat16, torch.float16) or narrow.device.type == "meta":
+            return function(*args, **(kwargs or {}))
+        _draw(narrow, lambda wide: function(wide, *args[1:], **(kwargs or {})))
+        return narrow
+
+
+def _draw(narrow: torch.Tensor, fill: Callable[[torch.Tensor], Any]) -> None:
+    if narrow.device.type != "cpu" or not narrow.is_contiguous():  # a GPU's generator counts by calls
+        wide = torch.empty_like(narrow, dtype=torch.float32)
+        fill(wide)
+        narrow.copy_(wide)
+        return
+    flat = narrow.view(-1)
+    for begin, end in _chunks(flat.numel()):
+        wide = torch.empty(end - begin)
+        fill(wide)
+        flat[begin:end] = wide
+
+
+def _chunks(elements: int) -> list[tuple[int, int]]:
+    """Chunks of blocks; what would be less than a block at the end belongs to the chunk before."""
+    count = max(1, math.ceil((elements - _BLOCK) / _CHUNK))
+    edges = [place * _CHUNK for place in range(count)] + [elements]
+    return list(pairwise(edges))

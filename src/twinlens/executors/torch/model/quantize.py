@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 from twinlens.errors import BadInput
-from twinlens.executors.torch.model.experts import fused_experts, split_experts
 from twinlens.record.finding import Finding
 
 _GROUP = 32
@@ -220,3 +219,89 @@ def _to_fp8(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 _LAYERS: dict[str, Any] = {"int8-weight": Int8WeightLinear, "int4-weight": Int4WeightLinear, "fp8": Fp8Linear}
+
+
+# Experts as linear layers of their own, so that a mixture of experts is quantised like any other model. transformers
+# keeps a layer's experts in two 3-D tensors and multiplies them in one grouped product, for which torch has no int8 or
+# int4 kernel. Left alone, most of such a model would stay in 16 bits under the name of a narrower format.
+
+
+class ExpertLinears(nn.Module):  # type: ignore[misc]  # torch is not followed by the type checker
+    """The same function as the module it is made from; the weights are views of that module's, not copies."""
+
+    def __init__(self, experts: Any) -> None:
+        super().__init__()
+        self.up = nn.ModuleList(_linear(weight) for weight in experts.gate_up_proj.data)
+        self.down = nn.ModuleList(_linear(weight) for weight in experts.down_proj.data)
+        self.act_fn = experts.act_fn
+
+    def forward(
+        self, hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
+    ) -> torch.Tensor:
+        """(tokens, hidden) from (tokens, hidden), and each token's experts and their weights, (tokens, k) both."""
+        out = torch.zeros_like(hidden_states)
+        for expert in top_k_index.unique().tolist():
+            token, place = torch.where(top_k_index == expert)
+            gate, up = self.up[expert](hidden_states[token]).chunk(2, dim=-1)
+            output = self.down[expert](self.act_fn(gate) * up) * top_k_weights[token, place, None]
+            out.index_add_(0, token, output.to(out.dtype))
+        return out
+
+
+def split_experts(model: nn.Module) -> bool:
+    """Replace every module of fused experts by one of linear layers. Whether there was any."""
+    is_split = False
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if _is_experts(child):
+                setattr(parent, name, ExpertLinears(child))
+                is_split = True
+    return is_split
+
+
+def fused_experts(model: nn.Module) -> int:
+    """Weights (a count) in 3-D tensors, which no linear layer holds."""
+    return sum(p.numel() for p in model.parameters() if p.ndim == 3)
+
+
+def _is_experts(module: nn.Module) -> bool:
+    weights = [getattr(module, name, None) for name in ("gate_up_proj", "down_proj")]
+    fused = all(isinstance(weight, nn.Parameter) and weight.ndim == 3 for weight in weights)
+    biased = getattr(module, "gate_up_proj_bias", None) is not None or getattr(module, "is_transposed", False)
+    return fused and not biased and hasattr(module, "act_fn")
+
+
+def _linear(weight: torch.Tensor) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
+    layer.weight = nn.Parameter(weight, requires_grad=False)
+    return layer
+
+
+def refuse_odd_rows(rows: int) -> None:
+    """Raises BadInput (TL202): a gradient of weights is a product over rows, which the kernel wants in sixteens too."""
+    if rows % 16:
+        raise BadInput(
+            f"fp8 training has {rows} tokens a microbatch, which do not divide by 16; change point.microbatch or "
+            "workload.seq_len",
+            code="TL202",
+        )
+
+
+def convert_to_fp8(model: nn.Module) -> None:
+    """Products of linear layers in fp8. Raises BadInput (TL203) without torchao."""
+    try:
+        from torchao.float8 import Float8LinearConfig, convert_to_float8_training
+    except ImportError:
+        raise BadInput("training in fp8 needs torchao: pip install 'twinlens[fp8]'", code="TL203") from None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert_to_float8_training(
+            model, config=Float8LinearConfig.from_recipe_name("rowwise"), module_filter_fn=can_be_fp8
+        )
+
+
+def can_be_fp8(module: nn.Module, name: str) -> bool:
+    """Linear layers but the output head, where both widths divide by 16 as the kernel wants."""
+    if "lm_head" in name or not isinstance(module, nn.Linear):
+        return False
+    return bool(module.in_features % 16 == 0 and module.out_features % 16 == 0)

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from twinlens.executors.torch.evidence.adapter import trainable
-from twinlens.executors.torch.evidence.device_facts import device_facts
-from twinlens.executors.torch.evidence.facts import check_precision, compute_formats, framework_facts, longest
-from twinlens.executors.torch.evidence.memory import elements_of, state_memory
-from twinlens.executors.torch.evidence.profiled_work import ProfiledWork
-from twinlens.executors.torch.evidence.resident import Resident, resident_formats
-from twinlens.executors.torch.evidence.trace import Kernel
-from twinlens.executors.torch.fp32 import fp32_settings
+from twinlens.executors.torch.device import fp32_settings
+from twinlens.executors.torch.evidence.check import check_precision
+from twinlens.executors.torch.evidence.facts import device_facts, framework_facts
+from twinlens.executors.torch.evidence.flop import ProfiledWork
+from twinlens.executors.torch.evidence.memory import Resident, elements_of, resident_formats, state_memory
+from twinlens.executors.torch.evidence.trace import Kernel, compute_formats, longest
+from twinlens.executors.torch.evidence.work import trainable
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown

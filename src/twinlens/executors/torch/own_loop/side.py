@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 from twinlens.errors import BadInput
-from twinlens.executors.own_loop.step_log import StepLog
+from twinlens.executors.own_loop.step_log import HostMoments, Moments, StepLog
+from twinlens.executors.torch.evidence.flop import ProfiledWork, profiled_work
+from twinlens.executors.torch.evidence.trace import Kernel, kernels_of
 from twinlens.executors.torch.evidence.work import ceilings_of_run
 from twinlens.executors.torch.model.build import linear_shapes
 from twinlens.executors.torch.own_loop.evidence import (
@@ -23,8 +28,6 @@ from twinlens.executors.torch.own_loop.evidence import (
     work_of_pass,
 )
 from twinlens.executors.torch.own_loop.hooks import Guard, ModelHooks, OptimizerHooks, core_of, innermost
-from twinlens.executors.torch.own_loop.kernels import EarlyKernels
-from twinlens.executors.torch.own_loop.stream import moments_of
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.spec.precision import Precision
@@ -162,3 +165,85 @@ def _times(one: Estimate, boards: int) -> Estimate:
     """A rate of so many boards like the one that was measured."""
     ends = {name: None if (end := getattr(one, name)) is None else boards * end for name in ("value", "low", "high")}
     return replace(one, **ends, method=f"{boards} boards × {one.method}")  # type: ignore[arg-type]
+
+
+_PASS = 2  # the first is full of what happens once
+
+
+class EarlyKernels:
+    """Profiles the second forward and backward pass, and says in `missing` why nothing was seen."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._passes = device, 0
+        self._open: Any = None
+        self.seen: tuple[Kernel, ...] = ()
+        self.work: ProfiledWork | None = None
+        self.missing = "no second pass was seen"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be seen."""
+        return self._passes > _PASS or (self._passes == _PASS and self._open is None)
+
+    def begin_pass(self) -> bool:
+        """Before a forward pass; whether this one is profiled, which slows it."""
+        self.end_pass()  # of a pass whose backward was not seen
+        self._passes += 1
+        if self._passes != _PASS:
+            return False
+        if torch.autograd._profiler_enabled():
+            self.missing = "the loop has a profiler of its own, and there can be only one"
+            return False
+        on_gpu = self._device.type == "cuda"
+        activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+        self._open = profile(activities=activities, record_shapes=True)
+        self._open.__enter__()
+        return True
+
+    def end_pass(self) -> None:
+        """After a backward pass, or when the loop ends."""
+        if self._open is None:
+            return
+        on_gpu = self._device.type == "cuda"
+        if on_gpu:
+            torch.cuda.synchronize(self._device)
+        opened, self._open = self._open, None
+        opened.__exit__(None, None, None)
+        events = opened.events() or ()
+        self.seen = kernels_of(events, on_gpu=on_gpu)
+        with contextlib.suppress(Exception):  # an operator of another version: its shapes are then not counted
+            self.work = profiled_work(events)
+        self.missing = ""
+
+
+class StreamMoments:
+    """Events on the current stream of one CUDA device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def now(self) -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self._device))
+        return event
+
+    def between_ns(self, begin: torch.cuda.Event, end: torch.cuda.Event) -> int:
+        apart_ms: float = begin.elapsed_time(end)
+        return round(apart_ms * 1e6)
+
+    def is_reached(self, moment: torch.cuda.Event) -> bool:
+        return bool(moment.query())
+
+    def wait(self) -> None:
+        torch.cuda.synchronize(self._device)
+
+    def anchor(self) -> tuple[torch.cuda.Event, int]:
+        self.wait()
+        event = self.now()
+        self.wait()
+        return event, time.monotonic_ns()
+
+
+def moments_of(device: torch.device) -> Moments:
+    """Events for a CUDA device, the processor's clock for any other."""
+    return StreamMoments(device) if device.type == "cuda" else HostMoments()

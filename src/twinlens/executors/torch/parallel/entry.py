@@ -27,7 +27,7 @@ def _trainer() -> Trainer:
 
 
 def _collectives(device: str, ranks: int | None, say: Say) -> Collectives:
-    from twinlens.executors.torch.parallel.collectives import probe_collectives
+    from twinlens.executors.torch.parallel.exchanger import probe_collectives
 
     return probe_collectives(device, ranks, say)
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities, Degrees, Executor
-from twinlens.executors.torch.parallel.backend import ELEMENT_BYTES, refuse_exchange
-from twinlens.executors.torch.parallel.exchange_options import OPTIONS, ExchangeOptions
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.collective import CollectiveWorkload
 
 if TYPE_CHECKING:
     from twinlens.executors.protocol import Exchanger
+
+
+from twinlens.executors.torch.parallel.options import ELEMENT_BYTES, EXCHANGE_OPTIONS, ExchangeOptions, refuse_exchange
 
 
 def degrees_of(spec: RunSpec) -> Degrees:
@@ -46,7 +47,7 @@ EXECUTOR = Executor(
         precisions=("fp32",),
         why_not=dict.fromkeys(("bf16", "fp16"), "buffers are of fp32, and a link carries bytes"),
         settings=("device", "threads"),
-        options=OPTIONS,
+        options=EXCHANGE_OPTIONS,
         computes_with="torch",
         packages=("torch",),
     ),

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.parallel.profiled import profiled_step
+from twinlens.executors.torch.parallel.exchange import profiled_step
 from twinlens.executors.torch.parallel.training import RankTraining
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Option, refuse_wrong_options
+from twinlens.executors.capabilities import Option, refuse_outside, refuse_wrong_options
 from twinlens.network.target import is_cluster
 
 KIND = "torch-parallel"
@@ -103,10 +103,10 @@ class ParallelOptions:
         """Raises BadInput (TL207), and (TL202) where the degrees do not divide the ranks."""
         refuse_wrong_options(KIND, options, OPTIONS)
         for name in ("ranks", "tensor", "replicate"):
-            _refuse_outside(options, name, 1, 1024, whole=True)
-        _refuse_outside(options, "compared_steps", 0, 100, whole=True)
-        _refuse_outside(options, "bucket_mib", 0.01, 1e6)
-        _refuse_outside(options, "patience_s", 1.0, 86400.0)
+            refuse_outside(KIND, options, OPTIONS, name, 1, 1024)
+        refuse_outside(KIND, options, OPTIONS, "compared_steps", 0, 100)
+        refuse_outside(KIND, options, OPTIONS, "bucket_mib", 0.01, 1e6)
+        refuse_outside(KIND, options, OPTIONS, "patience_s", 1.0, 86400.0)
         if (on := options.get("on", "")) and not is_cluster(on):
             raise BadInput(f"ranks run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
         asked = cls(**options)
@@ -195,11 +195,45 @@ def _refuse_undivided_ranks(asked: ParallelOptions, names_tensor: bool) -> None:
         )
 
 
-def _refuse_outside(options: Mapping[str, Any], name: str, least: float, most: float, *, whole: bool = False) -> None:
-    value = options.get(name, OPTIONS[name].default)
-    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:
-        kind = "a whole number" if whole else "a number"
-        raise BadInput(
-            f"executor.options.{name} of {KIND} is {kind} from {least:g} to {most:g}, not {value!r}", code="TL207"
-        )
+EXCHANGE_KIND = "torch-collectives"
+EXCHANGE_OPTIONS = {
+    "ranks": Option(2, description="Processes that exchange a buffer, one per GPU or share of a processor."),
+    "patience_s": Option(120.0, description="Seconds in which a rank has to answer before it counts as hung."),
+    "on": Option("", description="The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangeOptions:
+    """The options of a spec, checked; `EXCHANGE_OPTIONS` says what each means."""
+
+    ranks: int = 2
+    patience_s: float = 120.0
+    on: str = ""
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        """Raises BadInput (TL207)."""
+        refuse_wrong_options(EXCHANGE_KIND, options, EXCHANGE_OPTIONS)
+        refuse_outside(EXCHANGE_KIND, options, EXCHANGE_OPTIONS, "ranks", 2, 1024)
+        refuse_outside(EXCHANGE_KIND, options, EXCHANGE_OPTIONS, "patience_s", 1.0, 86400.0)
+        if (on := options.get("on", "")) and not is_cluster(on):
+            raise BadInput(f"ranks run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
+        return cls(**options)
+
+
+ELEMENT_BYTES = 4
+"""Of fp32, of which buffers are."""
+REFUSED = {
+    "gloo": {
+        "reduce-scatter": "gloo sums the whole buffer on every rank, which is an all-reduce: its time is not that of a "
+        "reduce-scatter"
+    }
+}
+"""By backend and exchange, the reason."""
+
+
+def refuse_exchange(backend: str, exchange: str) -> None:
+    """Raises BadInput (TL243)."""
+    if reason := REFUSED.get(backend, {}).get(exchange):
+        raise BadInput(f"{exchange} has no figure here: {reason}", code="TL243")

@@ -17,7 +17,7 @@ from torch import nn
 from torch.distributed import pipelining
 
 from twinlens.errors import BadInput
-from twinlens.executors.torch.marks import between_ns, mark
+from twinlens.executors.torch.device import between_ns, mark
 from twinlens.executors.torch.parallel.degrees import stages_each
 from twinlens.executors.torch.parallel.options import ParallelOptions
 

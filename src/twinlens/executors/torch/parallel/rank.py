@@ -8,33 +8,31 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.device import choose_device
+from twinlens.executors.torch.device import choose_device, set_fp32
+from twinlens.executors.torch.evidence.facts import device_facts, framework_facts
 from twinlens.executors.torch.evidence.memory import device_memory, forget_peak, free_bytes
 from twinlens.executors.torch.evidence.training import training_facts
-from twinlens.executors.torch.fp32 import set_fp32
-from twinlens.executors.torch.parallel.collective import exchange_of, stamped, timed, timed_pair
-from twinlens.executors.torch.parallel.compared import compared_model, twin_numbers, with_model
-from twinlens.executors.torch.parallel.degrees import stages_each
-from twinlens.executors.torch.parallel.exchange import exchange_times
-from twinlens.executors.torch.parallel.exchange_facts import exchange_facts
+from twinlens.executors.torch.parallel.degrees import compared_model, stages_each, twin_numbers, with_model
+from twinlens.executors.torch.parallel.exchange import exchange_of, exchange_times, stamped, timed, timed_pair
 from twinlens.executors.torch.parallel.one_process import alone, looked_at, together
 from twinlens.executors.torch.parallel.options import SHARDED, ParallelOptions
-from twinlens.executors.torch.parallel.place import rank_fields
-from twinlens.executors.torch.parallel.rank_saves import RankSaves
-from twinlens.executors.torch.parallel.training import RankTraining
+from twinlens.executors.torch.parallel.training import RankSaves, RankTraining
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.record import observed
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.spec.asked_device import AskedDevice, asked_device
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.system.this_machine import this_machine
 from twinlens.units import BYTES
 
 _TIMED_PAIRS, _WARM_EXCHANGES = 6, 5
@@ -203,3 +201,85 @@ def _strategy(asked: ParallelOptions, backend: str) -> str:
     if asked.parallel in SHARDED and asked.reduce_precision != "fp32":
         parts.append(f"gradients added up in {asked.reduce_precision}")
     return ", ".join([*parts, backend])
+
+
+def rank_fields(device: torch.device, root: Path = Path("/")) -> dict[str, Fact]:
+    """Node, device and NUMA nodes of this rank, and its backend with the version of NCCL where it is that."""
+    place: dict[str, Any] = {"node": this_machine(), "device": str(device)}
+    if (nearest := _numa_of(device, root)) is not None:
+        place["device_numa"] = nearest
+    if allowed := _numa_allowed(root):
+        place["process_numa"] = allowed
+    return {
+        "training.ranks": observed([place], "the rank of itself"),
+        "interconnect.collectives": observed(_library(), "torch.distributed.get_backend"),
+        "interconnect.algorithms": _algorithms(),
+    }
+
+
+def _library() -> str:
+    backend = str(dist.get_backend())
+    return f"NCCL {'.'.join(map(str, torch.cuda.nccl.version()))}" if backend == "nccl" else backend
+
+
+def _algorithms() -> Fact:
+    """NCCL's, where its environment names them: it has few kernels, whose names are not those of what runs in them."""
+    if str(dist.get_backend()) != "nccl":
+        return unknown("the backend does not name its algorithm")
+    asked = {name: os.environ[name] for name in ("NCCL_ALGO", "NCCL_PROTO") if os.environ.get(name)}
+    return declared(asked, "the environment") if asked else unknown("NCCL chooses by size, and does not say")
+
+
+def _numa_of(device: torch.device, root: Path) -> int | None:
+    """The NUMA node that a GPU hangs on; None where the kernel does not say."""
+    if device.type != "cuda":
+        return None
+    seen = torch.cuda.get_device_properties(device)
+    parts = [getattr(seen, name, None) for name in ("pci_domain_id", "pci_bus_id", "pci_device_id")]
+    if None in parts:
+        return None
+    domain, bus, slot = (int(part or 0) for part in parts)
+    address = f"{domain:04x}:{bus:02x}:{slot:02x}.0"
+    try:
+        node = int((root / "sys/bus/pci/devices" / address / "numa_node").read_text())
+    except (OSError, ValueError):
+        return None
+    return node if node >= 0 else None
+
+
+def _numa_allowed(root: Path) -> list[int]:
+    """NUMA nodes on whose processors this process may run: all of them where nobody pinned it."""
+    if not hasattr(os, "sched_getaffinity"):
+        return []
+    mine = os.sched_getaffinity(0)
+    folders = (root / "sys/devices/system/node").glob("node[0-9]*")
+    return sorted(int(each.name[4:]) for each in folders if mine & _listed(each / "cpulist"))
+
+
+def _listed(file: Path) -> set[int]:
+    """The kernel's "0-3,8" as numbers."""
+    try:
+        spans = [part.partition("-") for part in file.read_text().strip().split(",") if part]
+    except OSError:
+        return set()
+    return {number for low, _, high in spans for number in range(int(low), int(high or low) + 1)}
+
+
+_SYNCHRONISED = {
+    False: "a barrier before each exchange",
+    True: "a barrier before some exchanges that are queued back to back; events on the device's stream between them",
+}
+
+
+def exchange_facts(device: torch.device) -> Facts:
+    """Backend, number of ranks, the format of elements, and torch itself."""
+    world, backend = dist.get_world_size(), dist.get_backend()
+    fields = framework_facts() | device_facts(device) | rank_fields(device)
+    fields |= {
+        "compiler.name": declared("none (eager)", "torch.distributed"),
+        "training.strategy": observed(f"exchanges, {backend}", "torch.distributed.get_backend"),
+        "training.world_size": observed(world, "torch.distributed.get_world_size"),
+        "precision.name": declared("fp32", "the elements of buffers"),
+        "protocol.synchronisation": observed(_SYNCHRONISED[device.type == "cuda"], "the loop"),
+    }
+    return Facts(ExecutorRecord(fields))

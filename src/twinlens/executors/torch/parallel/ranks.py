@@ -10,17 +10,21 @@ import secrets
 import shutil
 import signal
 import socket
+import tempfile
 import time
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 import psutil
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.parallel.folder import owned_folder
-from twinlens.executors.torch.parallel.loss_of_rank import Lost, sentence_on
-from twinlens.executors.torch.parallel.program import TORCH, Program, Torchrun, World
+from twinlens.executors.refuse import refuse_shared_gpu
+from twinlens.executors.torch.parallel.program import TORCH, Lost, Program, Torchrun, World, sentence_on
+from twinlens.spec.asked_device import AskedDevice
+from twinlens.system.document import read_json
+from twinlens.system.processes import is_alive
 from twinlens.system.this_machine import this_machine
 
 _GATHER_S, _END_S, _GREETING_S = 2.0, 5.0, 5.0
@@ -147,7 +151,7 @@ class Ranks:
         listening.listen(self._count)
         listening.settimeout(0.5)
         if self._program.on:
-            from twinlens.executors.torch.parallel.on_ray import OnRay
+            from twinlens.executors.torch.parallel.program import OnRay
 
             port = listening.getsockname()[1]
             self._world = OnRay(self._count, threads, self._program, port, self._key, self._folder)
@@ -232,3 +236,60 @@ class Ranks:
         pids = self._pids if not self._program.on else []  # a number of another machine means another process here
         sentence = sentence_on(lost, self._count, pids, doing, self._folder)
         return ExecutorFailed(sentence, code="TL307")
+
+
+_PREFIX, _OWNER = "twinlens-ranks-", "owner.json"
+
+
+def owned_folder() -> Path:
+    """A new folder that this process owns."""
+    _remove_orphans()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    owner = {"pid": os.getpid(), "born_s": psutil.Process().create_time()}
+    (folder / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
+    return folder
+
+
+def _remove_orphans() -> None:
+    """Folders whose owner was killed; one whose owner is not known may be in use, and stays."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
+        try:
+            known = read_json(owner)
+            is_orphan = not is_alive(int(known["pid"]), float(known["born_s"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if is_orphan:
+            shutil.rmtree(owner.parent, ignore_errors=True)
+
+
+# GPUs for ranks: one each, counted before any rank is started. Needs torch where a GPU may be meant.
+
+USUAL_ON_PROCESSOR = 2
+
+
+def usual_ranks(asked: AskedDevice) -> int:
+    """One for each GPU that torch sees; two on a processor, and on a single GPU."""
+    return max(USUAL_ON_PROCESSOR, _gpus(asked))
+
+
+def refuse_too_few_gpus(asked: AskedDevice, ranks: int) -> None:
+    """Raises BadInput (TL208) where ranks would have to share a GPU or one GPU is named for several, and for a device
+    that is not here."""
+    refuse_shared_gpu(asked, ranks, 0)  # what is named needs no count
+    refuse_shared_gpu(asked, ranks, _gpus(asked))
+
+
+def on_processor(asked: AskedDevice) -> bool:
+    """Whether ranks of this device exchange through gloo."""
+    return _gpus(asked) == 0
+
+
+def _gpus(asked: AskedDevice) -> int:
+    """0 where the processor is meant."""
+    if asked.kind == "cpu":
+        return 0
+    import torch
+
+    from twinlens.executors.torch.device import choose_device
+
+    return int(torch.cuda.device_count()) if choose_device(asked).type == "cuda" else 0

@@ -7,21 +7,30 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twinlens.errors import BadInput
+from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.capabilities import Degrees
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.degrees import NO_GPU_TO_BE_NEAR, degrees_of, microbatch_of
-from twinlens.executors.torch.parallel.findings import against_one_process, communication, exchange, exchanged
-from twinlens.executors.torch.parallel.gpus import on_processor, refuse_too_few_gpus
 from twinlens.executors.torch.parallel.options import ParallelOptions
-from twinlens.executors.torch.parallel.over_ranks import evaluation_over, facts_over, memory_over, step_over
+from twinlens.executors.torch.parallel.over_ranks import (
+    against_one_process,
+    communication,
+    evaluation_over,
+    exchange,
+    exchanged,
+    facts_over,
+    mean_loss,
+    memory_over,
+    step_over,
+)
 from twinlens.executors.torch.parallel.program import Program
-from twinlens.executors.torch.parallel.ranks import Ranks
-from twinlens.executors.torch.parallel.run_saves import RunSaves
+from twinlens.executors.torch.parallel.ranks import Ranks, on_processor, refuse_too_few_gpus
+from twinlens.executors.torch.save_journal import COMPARED_STEPS, Journal, drop_from_cache
 from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
-from twinlens.record.sections import Checkpoints
+from twinlens.record.sections import Checkpoints, Recovery
 from twinlens.record.step import Marks
+from twinlens.spec.protocol import Kill
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.system.processors import usable_cores
@@ -133,3 +142,104 @@ class ParallelTrainer:
             ranks.close()
         if saves := getattr(self, "_saves", None):
             saves.close()
+
+
+# The run's part of saves: orders to the ranks, what they answered, and the kill of one with the recovery from it.
+
+
+class RunSaves:
+    """Saves of all ranks together."""
+
+    def __init__(self, spec: RunSpec, ranks: Ranks) -> None:
+        self._spec, self._ranks, self._journal = spec, ranks, Journal(spec)
+
+    def order(self, step: int) -> dict[str, Any]:
+        """The order to take step `step`, with the save that is due after it."""
+        due = self._journal.order(step)
+        if due is None:
+            return {"order": "step"}
+        return {"order": "step", "step": step, "save": str(due.folder), "drop": [str(each) for each in due.drop]}
+
+    def took(self, step: int, marks: Marks, told: list[dict[str, Any]], origin_ns: int) -> Marks:
+        """The row of a step with what its save blocked, from the first rank's begin to the last one's end."""
+        self._journal.origin_ns = origin_ns
+        saved = [rank["saved"] for rank in told if "saved" in rank]
+        over = None
+        if saved:
+            begin_ns = min(each["begin_ns"] for each in saved)
+            over = {"begin_ns": begin_ns, "blocked_ns": max(e["begin_ns"] + e["blocked_ns"] for e in saved) - begin_ns}
+        row = self._journal.took(step, marks, over, any(rank["is_writing"] for rank in told))
+        self._journal.note_durable(_durable([rank["durable_ns"] for rank in told]))
+        return row
+
+    def lose_rank(self, kill: Kill, origin_ns: int) -> tuple[Marks, int]:
+        """Kill a rank while all take a step; the row of the recovery, and the step that the ranks are after then.
+
+        Raises ExecutorFailed (TL307) where torchrun gives up.
+        """
+        self._journal.origin_ns = origin_ns
+        killed_ns = self._ranks.kill(kill.rank, {"order": "step"})
+        self._ranks.await_end()
+        noticed_ns = time.monotonic_ns()
+        found = self._journal.last_whole(before=kill.at_step)
+        restarts = self._start_again(kill.restarts)
+        restarted_ns = time.monotonic_ns()
+        step, folder = found if found is not None else (0, None)
+        self._ranks.ask({"order": "load", "folder": None if folder is None else str(folder)}, "reading a save")
+        self._ranks.ask({"order": "go-on", "step": step}, "finding the place in the data")
+        loaded_ns = time.monotonic_ns()
+        recovery = Recovery(
+            kill.rank,
+            kill.at_step,
+            step,
+            restarts,
+            killed_ns=killed_ns - origin_ns,
+            noticed_ns=noticed_ns - origin_ns,
+            restarted_ns=restarted_ns - origin_ns,
+            loaded_ns=loaded_ns - origin_ns,
+            resumed=self._journal.nothing_resumed(),
+        )
+        self._journal.note_recovery(recovery)
+        return Marks(killed_ns - origin_ns, loaded_ns - origin_ns, 0, 0, kind="recover"), step
+
+    def checkpoints(self, done: int) -> Checkpoints:
+        """The record, once the newest save with a step after it was read back and a few steps were done again."""
+        told = self._ranks.ask({"order": "settle"}, "waiting for saves")
+        self._journal.note_durable(_durable(told))
+        self._journal.note_size()
+        if found := self._journal.last_whole(before=done):
+            step, folder = found
+            order = {"order": "load", "folder": str(folder)}
+            storage_s = max(self._ranks.ask(order, "reading a save")) if drop_from_cache(folder) else None
+            cache_s = max(self._ranks.ask(order, "reading a save"))
+            self._journal.note_restore(step, storage_s, cache_s, self._again(step, min(COMPARED_STEPS, done - step)))
+        return self._journal.record()
+
+    def close(self) -> None:
+        """Remove all saves; the ranks are gone by then."""
+        self._journal.close()
+
+    def _start_again(self, most: int) -> int:
+        """Wait until torchrun has all ranks up with their model built; the attempts that it took."""
+        while True:
+            attempt = self._ranks.rejoin()
+            try:
+                self._ranks.ask({"order": "open-again", "spec": self._spec.to_dict()}, "starting again")
+            except ExecutorFailed:
+                if attempt >= most:
+                    raise
+                self._ranks.await_end()
+            else:
+                return attempt
+
+    def _again(self, step: int, count: int) -> list[float | None]:
+        self._ranks.ask({"order": "go-on", "step": step}, "finding the place in the data")
+        told = [self._ranks.ask({"order": "step"}, "taking a step again") for _ in range(count)]
+        return [mean_loss(each) for each in told]
+
+
+def _durable(told: list[dict[Any, int]]) -> dict[int, int]:
+    """Of each step, when the last rank's part was on storage. Keys came through JSON."""
+    steps = set.intersection(*({int(step) for step in each} for each in told))
+    by_rank = [{int(step): at_ns for step, at_ns in each.items()} for each in told]
+    return {step: max(each[step] for each in by_rank) for step in steps}

@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.marks import between_ns, mark
+from twinlens.executors.torch.device import between_ns, mark
 from twinlens.executors.torch.model.build import build_model, synchronize
 from twinlens.executors.torch.model.data import Batches
 from twinlens.executors.torch.model.without_memory import Recipe, bare_model, fill
@@ -21,8 +23,8 @@ from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.parallel.degrees import microbatch_of
 from twinlens.executors.torch.parallel.options import SHARDED
 from twinlens.executors.torch.parallel.pipeline import Pipeline
-from twinlens.executors.torch.parallel.share_of_batches import ShareOfBatches
 from twinlens.executors.torch.parallel.wrap import Divided, divide, set_sync
+from twinlens.executors.torch.saver import Saver
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
@@ -230,3 +232,58 @@ def _alike(model: nn.Module) -> list[dict[str, Any]]:
     for each in model.parameters():
         groups.setdefault((type(each), getattr(each, "device_mesh", None)), []).append(each)
     return [{"params": alike} for alike in groups.values()]
+
+
+class ShareOfBatches:
+    """The rows of each global microbatch that one data rank has: every rank draws the same, and takes its own."""
+
+    def __init__(self, batches: Batches, rows: int, rank: int) -> None:
+        self._batches, self._mine = batches, slice(rank * rows, (rank + 1) * rows)
+        self.how = f"{batches.how}, each rank drawing the whole batch"
+        self.entropy_rate_nats = batches.entropy_rate_nats
+
+    def next(self) -> tuple[torch.Tensor, torch.Tensor]:
+        inputs, targets = self._batches.next()
+        return inputs[self._mine], targets[self._mine]
+
+    def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]:
+        inputs, targets = self._batches.held_out(index)
+        return inputs[self._mine], targets[self._mine]
+
+    def close(self) -> None:
+        self._batches.close()
+
+
+# One rank's part of saves: written after a step, read back, and the place in the data found again.
+
+
+class RankSaves:
+    """Made by all ranks in the same order: the process group of background saves is."""
+
+    def __init__(self, training: RankTraining, mode: str) -> None:
+        self._training, self._saver = training, Saver(training.model, training.optimizer, mode)
+
+    def step(self, order: dict[str, Any]) -> dict[str, Any]:
+        """A step, and the save that the order may ask for after it."""
+        is_writing = self._saver.is_writing
+        told = self._training.step() | {"is_writing": is_writing}
+        if "save" in order:
+            drop = [Path(each) for each in order["drop"]] if dist.get_rank() == 0 else []
+            told["saved"] = self._saver.save(order["step"], Path(order["save"]), drop)
+        return told | {"durable_ns": self._saver.durable_ns}
+
+    def settle(self) -> dict[int, int]:
+        """Wait for what is being written; when each save was on storage, by step."""
+        self._saver.settle()
+        return self._saver.durable_ns
+
+    def load(self, folder: str) -> float:
+        """Seconds."""
+        return self._saver.load(Path(folder))
+
+    def go_on_from(self, step: int) -> None:
+        """Let the next batch be that of the step after `step`."""
+        self._training.batches.close()
+        self._training.batches = self._training.fresh_batches()
+        for _ in range(step * self._training.accumulate):
+            self._training.batches.next()

@@ -10,12 +10,11 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from twinlens.executors.torch.evidence.subject import Engine
-from twinlens.executors.torch.marks import mark
-from twinlens.executors.torch.parallel.mesh import DATA_AXES, data_rank, mesh_of
+from twinlens.errors import BadInput
+from twinlens.executors.torch.device import mark
+from twinlens.executors.torch.evidence.work import Engine
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.pipeline import Fill, Pipeline, pipeline_of
-from twinlens.executors.torch.parallel.tensor_parallel import keep_own_gradients, split_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +134,68 @@ def _shard(model: nn.Module, options: ParallelOptions, mesh: Any, precision: str
     for layer in layers_of(model):
         fully_shard(layer, mesh=among, mp_policy=policy, reshard_after_forward=reshard)
     fully_shard(model, mesh=among, mp_policy=policy, reshard_after_forward=reshard)
+
+
+DATA_AXES = ("replicate", "shard")
+
+
+def mesh_of(options: ParallelOptions, device_type: str) -> Any:
+    """torch's mesh with the axes of the options; ranks that split a layer are neighbours."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    axes = options.mesh
+    return init_device_mesh(device_type, tuple(axes.values()), mesh_dim_names=tuple(axes))
+
+
+def data_rank(mesh: Any) -> int:
+    """This rank's place among those that see different data; ranks that split a layer share one."""
+    place = 0
+    for axis in DATA_AXES:
+        if axis in (mesh.mesh_dim_names or ()):
+            place = place * int(mesh[axis].size()) + int(mesh[axis].get_local_rank())
+    return place
+
+
+# Megatron's plan on torch's DTensor: columns of the first products, rows of the second; table and head by vocabulary.
+
+_COLUMNS = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
+_ROWS = ("o_proj", "down_proj")
+
+
+def split_layers(model: nn.Module, mesh: Any) -> None:
+    """Split every layer over the mesh, in place. Raises BadInput (TL202) for a model without layers of these names."""
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    plan: dict[str, Any] = {}
+    for name, module in model.named_modules():
+        last = name.rpartition(".")[2]
+        if isinstance(module, nn.Linear) and last in _COLUMNS:
+            plan[name] = ColwiseParallel()
+        elif isinstance(module, nn.Linear) and last in _ROWS:
+            plan[name] = RowwiseParallel()
+    if not plan:
+        raise BadInput(
+            'this model has no layers named as tensor parallelism needs them (q_proj … down_proj); take "ddp" or '
+            '"fsdp2" as executor.options.parallel, without executor.options.tensor',
+            code="TL202",
+        )
+    is_tied = getattr(model.config, "tie_word_embeddings", False)
+    if not is_tied:
+        plan["model.embed_tokens"] = RowwiseParallel(input_layouts=Replicate())
+        plan["lm_head"] = ColwiseParallel(output_layouts=Replicate())
+    parallelize_module(model, mesh, plan)
+
+
+def keep_own_gradients(model: nn.Module) -> None:
+    """Cut each gradient as its weight is cut, where torch leaves it whole on every rank: that of the token table."""
+    for parameter in model.parameters():
+        if hasattr(parameter, "placements"):
+            parameter.register_post_accumulate_grad_hook(_keep_own)
+
+
+def _keep_own(parameter: torch.Tensor) -> None:
+    gradient: Any = parameter.grad
+    placements = parameter.placements
+    if getattr(gradient, "placements", placements) != placements:
+        parameter.grad = gradient.redistribute(placements=placements)

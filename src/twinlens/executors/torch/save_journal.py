@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from twinlens.executors.torch.same_losses import compared
-from twinlens.executors.torch.saves.storage import filesystem_of, free_bytes, size_bytes
+import psutil
+
 from twinlens.record.sections import Checkpoints, Recovery, Restore, Resumed, Save
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
@@ -115,7 +117,7 @@ class Journal:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _resumed(self, again: Mapping[int, float | None]) -> Resumed:
-        found = compared((self._losses[step], loss) for step, loss in again.items() if step in self._losses)
+        found = losses_compared((self._losses[step], loss) for step, loss in again.items() if step in self._losses)
         return Resumed(found.steps, found.worst, self._tolerance, found.unknown)
 
     def _whole(self) -> list[int]:
@@ -123,3 +125,65 @@ class Journal:
 
     def _place(self, step: int) -> Path:
         return self._folder / str(step)
+
+
+@dataclass(frozen=True, slots=True)
+class LossesCompared:
+    """`steps`: those of either pass. `worst`: the largest relative difference, over steps of which both losses are
+    finite; None where there is none. `unknown`: steps of which a loss is absent or not finite in either pass."""
+
+    steps: int
+    worst: float | None
+    unknown: int
+
+    def are_within(self, tolerance: float) -> bool:
+        """False where a step is unknown, and where nothing was compared."""
+        return not self.unknown and self.worst is not None and self.worst <= tolerance
+
+
+def losses_compared(pairs: Iterable[tuple[float | None, float | None]]) -> LossesCompared:
+    """The losses of each step, first and second pass."""
+    each = [apart(first, second) for first, second in pairs]
+    known = [value for value in each if value is not None]
+    return LossesCompared(len(each), max(known, default=None), len(each) - len(known))
+
+
+def apart(first: float | None, second: float | None) -> float | None:
+    """The relative difference of two numbers, by the larger of them: 0 of two zeros, so nothing is divided by zero.
+
+    None where either is absent or not finite.
+    """
+    if first is None or second is None or not (math.isfinite(first) and math.isfinite(second)):
+        return None
+    larger = max(abs(first), abs(second))
+    return abs(first / larger - second / larger) if larger else 0.0
+
+
+def free_bytes(folder: Path) -> int:
+    """What the file system of a folder has left for us."""
+    return shutil.disk_usage(folder).free
+
+
+def filesystem_of(folder: Path) -> str:
+    """The type of the file system that a folder is on, such as "ext4"; "unknown" where the system does not say."""
+    path = folder.resolve()
+    mounts = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
+    return next((mounts[each] for each in (path, *path.parents) if each in mounts), "unknown") or "unknown"
+
+
+def size_bytes(folder: Path) -> int:
+    """The bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def drop_from_cache(folder: Path) -> bool:
+    """Ask the system to forget the pages of all files below a folder, which are on storage; False where it cannot be
+    asked."""
+    if not hasattr(os, "posix_fadvise"):
+        return False
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return True
