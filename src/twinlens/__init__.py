@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
-    from twinlens.api.answers import answers
+    from twinlens.api.answers import Answers, answers
     from twinlens.api.claim import ClaimResult, claim
     from twinlens.api.compare import broken_limits, compare, ledger
     from twinlens.api.demo import Demo, demo
@@ -29,22 +29,38 @@ if TYPE_CHECKING:
     from twinlens.api.lightning_callback import lightning_callback
     from twinlens.api.new import new
     from twinlens.api.plan import verbs as plan
+    from twinlens.api.plan.calibrate import Calibration
+    from twinlens.api.plan.capacity import CapacityResult
+    from twinlens.api.plan.check import CheckResult
+    from twinlens.api.plan.checkpoint import CheckpointResult
+    from twinlens.api.plan.choose import ChooseResult
+    from twinlens.api.plan.cost import CostResult
+    from twinlens.api.plan.fit import FitResult
+    from twinlens.api.plan.method import MethodResult
+    from twinlens.api.plan.model import ModelResult
+    from twinlens.api.plan.quotes import QuotesResult
+    from twinlens.api.plan.roi import RoiResult
     from twinlens.api.progress import Progress
     from twinlens.api.reference import explain, probe
     from twinlens.api.report import report
     from twinlens.api.runs import frame, peers, read, rows, show, summary
     from twinlens.api.studies import check, measure
-    from twinlens.api.table import table
+    from twinlens.api.table import Table, table
     from twinlens.api.trainer_callback import trainer_callback
     from twinlens.api.watch import watch
+    from twinlens.comparison.history import History
+    from twinlens.comparison.ledger import Ledger
     from twinlens.comparison.verdict import Comparison
     from twinlens.diagnosis.diagnosis import Diagnosis
     from twinlens.errors import BadInput, ExecutorFailed, GateFailed, Interrupted, TwinlensError
     from twinlens.measurement.attach import attach
     from twinlens.measurement.event import Event
     from twinlens.measurement.machine.probe import CeilingRow, Probe
+    from twinlens.measurement.own_loop.loop import OwnLoop
     from twinlens.measurement.preflight.check import Check, Prediction
     from twinlens.measurement.study import Outcome
+    from twinlens.pack.check import Checked
+    from twinlens.planning.prediction.shipped import Calibrated
     from twinlens.record.estimate import Estimate
     from twinlens.record.executor.facts import Facts
     from twinlens.record.finding import Finding
@@ -53,34 +69,51 @@ if TYPE_CHECKING:
     from twinlens.spec.study import RunSpec, Study
     from twinlens.stats.summary.group import Machine, Summary, Verdict
 
+
 _NAMES = {
-    "twinlens.api.answers": ("answers",),
+    "twinlens.api.answers": ("Answers", "answers"),
     "twinlens.api.claim": ("ClaimResult", "claim"),
     "twinlens.api.compare": ("broken_limits", "compare", "ledger"),
-    "twinlens.api.history": ("history",),
-    "twinlens.api.lightning_callback": ("lightning_callback",),
     "twinlens.api.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
     "twinlens.api.evidence": ("evidence", "verify"),
     "twinlens.api.falsify": ("falsify",),
     "twinlens.api.gate": ("gate",),
+    "twinlens.api.history": ("history",),
+    "twinlens.api.lightning_callback": ("lightning_callback",),
     "twinlens.api.new": ("new",),
+    "twinlens.api.plan.calibrate": ("Calibration",),
+    "twinlens.api.plan.capacity": ("CapacityResult",),
+    "twinlens.api.plan.check": ("CheckResult",),
+    "twinlens.api.plan.checkpoint": ("CheckpointResult",),
+    "twinlens.api.plan.choose": ("ChooseResult",),
+    "twinlens.api.plan.cost": ("CostResult",),
+    "twinlens.api.plan.fit": ("FitResult",),
+    "twinlens.api.plan.method": ("MethodResult",),
+    "twinlens.api.plan.model": ("ModelResult",),
+    "twinlens.api.plan.quotes": ("QuotesResult",),
+    "twinlens.api.plan.roi": ("RoiResult",),
     "twinlens.api.progress": ("Progress",),
     "twinlens.api.reference": ("explain", "list", "probe"),
     "twinlens.api.report": ("report",),
     "twinlens.api.runs": ("frame", "peers", "read", "rows", "show", "summary"),
     "twinlens.api.studies": ("check", "measure"),
-    "twinlens.api.table": ("table",),
+    "twinlens.api.table": ("table", "Table"),
     "twinlens.api.trainer_callback": ("trainer_callback",),
     "twinlens.api.watch": ("watch",),
+    "twinlens.comparison.history": ("History",),
+    "twinlens.comparison.ledger": ("Ledger",),
     "twinlens.comparison.verdict": ("Comparison",),
     "twinlens.diagnosis.diagnosis": ("Diagnosis",),
     "twinlens.errors": ("BadInput", "ExecutorFailed", "GateFailed", "Interrupted", "TwinlensError"),
     "twinlens.measurement.attach": ("attach",),
     "twinlens.measurement.event": ("Event",),
     "twinlens.measurement.machine.probe": ("CeilingRow", "Probe"),
+    "twinlens.measurement.own_loop.loop": ("OwnLoop",),
     "twinlens.measurement.preflight.check": ("Check", "Prediction"),
     "twinlens.measurement.study": ("Outcome",),
+    "twinlens.pack.check": ("Checked",),
+    "twinlens.planning.prediction.shipped": ("Calibrated",),
     "twinlens.record.estimate": ("Estimate",),
     "twinlens.record.executor.facts": ("Facts",),
     "twinlens.record.finding": ("Finding",),
@@ -93,11 +126,20 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 # `list` is a verb here too, but no name that `import *` should put in the place of Python's own.
 __all__ = [
+    "Answers",
     "BadInput",
+    "Calibrated",
+    "Calibration",
+    "CapacityResult",
     "CeilingRow",
     "Check",
+    "CheckResult",
+    "Checked",
+    "CheckpointResult",
+    "ChooseResult",
     "ClaimResult",
     "Comparison",
+    "CostResult",
     "Demo",
     "Diagnosis",
     "Estimate",
@@ -105,18 +147,27 @@ __all__ = [
     "ExecutorFailed",
     "Facts",
     "Finding",
+    "FitResult",
     "GateFailed",
+    "History",
     "Interrupted",
+    "Ledger",
     "Machine",
+    "MethodResult",
+    "ModelResult",
     "Outcome",
+    "OwnLoop",
     "Prediction",
     "Probe",
     "Progress",
+    "QuotesResult",
+    "RoiResult",
     "Run",
     "RunSpec",
     "Runs",
     "Study",
     "Summary",
+    "Table",
     "TwinlensError",
     "Verdict",
     "__version__",

@@ -200,3 +200,34 @@ def shown_type(question: type[Question], name: str) -> str:
     if any(kind.__module__.startswith("twinlens") for kind in kinds):  # made of a number or a word
         names = ["float"]
     return " | ".join(names if not reads or names[0] in ("str", "str | Path", "Any") else [*names, "str"])
+
+
+_JSON_TYPES = {"bool": "boolean", "int": "integer", "float": "number", "Decimal": "number", "str": "string",
+               "Path": "string"}  # fmt: skip
+
+
+def schema_of(verb: Verb) -> dict[str, Any]:
+    """The JSON schema of what a verb may be asked, one object for each of its lenses; `title` is an option's unit."""
+    lenses = [_schema_of(question) for question in verb.questions]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": verb.name}
+    return head | (lenses[0] if len(lenses) == 1 else {"anyOf": lenses})
+
+
+def _schema_of(question: type[Question]) -> dict[str, Any]:
+    fields = {name: field for name, field in question.model_fields.items() if not option_of(question, name).is_telling}
+    properties = {}
+    for name, field in fields.items():
+        told, kinds = option_of(question, name), shown_type(question, name).split(" | ")
+        known = list(dict.fromkeys(_JSON_TYPES[kind] for kind in kinds if kind in _JSON_TYPES))
+        row: dict[str, Any] = {"description": told.words, "title": told.kind.metavar} if told.kind.metavar else {
+            "description": told.words}  # fmt: skip
+        if get_origin(plain_type(question, name)) is tuple:
+            row |= {"type": ["string", "array"], "items": {"type": "string"}}
+        elif known:
+            row |= {"type": known[0] if len(known) == 1 else known}
+        if isinstance(field.default, str | int | float | Path) and field.default != "":
+            row["default"] = str(field.default) if isinstance(field.default, Path) else field.default
+        properties[name] = row
+    needed = [name for name, field in fields.items() if field.is_required()]
+    return {"description": inspect.getdoc(question), "type": "object", "properties": properties,
+            "additionalProperties": False} | ({"required": needed} if needed else {})  # fmt: skip

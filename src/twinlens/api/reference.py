@@ -6,11 +6,11 @@ import builtins
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from twinlens.api.question import asks
-from twinlens.api.questions import EXPLAIN, LIST, PROBE, List
+from twinlens.api.question import Verb, asks, schema_of
+from twinlens.api.questions import EXPLAIN, LIST, PROBE, VERBS, List
 from twinlens.api.questions import Probe as Asked
 from twinlens.api.shown import Page
-from twinlens.errors import BadInput
+from twinlens.errors import BadInput, nearest
 
 if TYPE_CHECKING:
     from twinlens.api.words import ListWords, ProbeWords
@@ -35,13 +35,26 @@ def list(
 ) -> builtins.list[dict[str, Any]]:
     """The rows of `twinlens list KIND`: models, devices, links, prices, precisions, executors, metrics, examples, runs.
 
-    With a name, every field of one device or model. Raises BadInput (TL204) with the nearest kind or name.
+    With a name, every field of one device or model, or the JSON schema of the question of a verb: `list("schema", "plan
+    fit")`. Raises BadInput (TL204) with the nearest kind or name.
     """
     from twinlens.reporting.available import rows_of
     from twinlens.system.catalogue_folder import catalogue_folder
 
     asked = List.read(LIST.name, {"kind": kind, "name": name, **words})
+    if asked.kind == "schema" and asked.name is not None:
+        return [schema_of(_verb_of(asked.name))]
     return rows_of(asked.kind, asked.out, asked.name, catalogue_folder(catalogue))
+
+
+def _verb_of(name: str) -> Verb:
+    """A verb by its name. Raises BadInput (TL204) with the nearest."""
+    from twinlens.api.plan.verbs import VERBS as PLANS
+
+    verbs: dict[str, Verb] = {verb.name: verb for verb in (*VERBS, *(function.verb for function in PLANS))}
+    if name not in verbs:
+        raise BadInput(f"there is no verb {name[:40]!r}; {nearest(name, verbs)}", code="TL204")
+    return verbs[name]
 
 
 @asks(EXPLAIN)

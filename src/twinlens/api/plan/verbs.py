@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twinlens.api.plan.calibrate import calibrate, constants
 from twinlens.api.plan.capacity import capacity
 from twinlens.api.plan.check import check
@@ -29,5 +31,5 @@ __all__ = [
     "roi",
 ]
 
-VERBS = (fit, cost, choose, capacity, roi, calibrate, check, checkpoint, method, model, quotes)
+VERBS: tuple[Any, ...] = (fit, cost, choose, capacity, roi, calibrate, check, checkpoint, method, model, quotes)
 """The verbs, in the order of the command line."""
