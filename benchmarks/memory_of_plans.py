@@ -18,7 +18,7 @@ from statistics import median
 
 from benchmarks.prediction.megatron import megatron_bytes, megatron_state_bytes
 from twinlens.api.plan.asked import subject_of
-from twinlens.planning.fit.placement import TRAINING_SHORT
+from twinlens.planning.fit.answer import TRAINING_SHORT
 from twinlens.planning.fit.serving import Serving, serving_parts
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, placed

@@ -24,10 +24,10 @@ from benchmarks.prediction.memory import predicted_bytes
 from benchmarks.prediction.page import page
 from benchmarks.prediction.serving import Serving, without_room
 from benchmarks.prediction.training import Training
-from twinlens.planning.prediction import shipped
-from twinlens.planning.prediction.shipped import Calibrated, plain
+from twinlens.planning.prediction import band
+from twinlens.planning.prediction.band import Calibrated, plain
 
-CONSTANTS = Path(shipped.__file__).parent / "constants.json"
+CONSTANTS = Path(band.__file__).parent / "constants.json"
 
 
 def main() -> None:
@@ -48,8 +48,8 @@ def main() -> None:
     if given.fit:
         written = {lens: plain(calibrated(own, folds.get(lens, {}), given.data)) for lens, own in lenses.items() if own}
         CONSTANTS.write_text(json.dumps(written, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        shipped.shipped.cache_clear()
-    known = shipped.shipped()
+        band.shipped.cache_clear()
+    known = band.shipped()
     whole = {lens: by_shipped(own, known[lens]) for lens, own in lenses.items() if own}
     text = page(whole, folds, memory([case for case in cases if case.kind == "memory"]), cases, refused, known)
     if given.output:

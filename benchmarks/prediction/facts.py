@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.prediction.case import Case
-from twinlens.planning.prediction import device_rates
-from twinlens.planning.prediction.label import serving_labels, training_labels
+from twinlens.planning.prediction import place
+from twinlens.planning.prediction.answer import serving_labels, training_labels
 from twinlens.planning.prediction.place import Rates
-from twinlens.planning.prediction.stored import Stored, stored
-from twinlens.planning.prediction.work import work_of
+from twinlens.planning.prediction.work import Stored, stored, work_of
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
 
@@ -45,7 +44,7 @@ def labels(case: Case) -> tuple[str, ...]:
     if case.kind in TRAINING_KINDS:
         return training_labels(
             case.engine,
-            device_rates.architecture(card),
+            place.architecture(card),
             case.precision,
             shape,
             release=str(case.more.get("version", "")),
@@ -54,7 +53,7 @@ def labels(case: Case) -> tuple[str, ...]:
     return serving_labels(
         case.engine,
         card.vendor,
-        device_rates.architecture(card),
+        place.architecture(card),
         stored_of(case).expert_product,
         shape,
         disaggregated="workers" in case.layout,
@@ -65,14 +64,14 @@ def labels(case: Case) -> tuple[str, ...]:
 
 
 def rates_of(case: Case) -> Rates:
-    return device_rates.rates_of(case.card, stored_of(case), case.engine)
+    return place.rates_of(case.card, stored_of(case), case.engine)
 
 
 def misfit(case: Case) -> str:
     """Why a case of serving is not predicted: its weights have no room, or it is of a processor. "" where it is."""
     if case.kind in TRAINING_KINDS or case.kind == "memory":
         return ""
-    if not device_rates.is_calibrated_kind(case.card):
+    if not place.is_calibrated_kind(case.card):
         return "a processor is not predicted by constants of accelerators"
     if "limit" in case.more:
         return ""

@@ -7,8 +7,8 @@ import numpy as np
 from benchmarks.prediction.facts import noise_of
 from benchmarks.prediction.serving import Serving
 from benchmarks.prediction.training import Training
+from twinlens.planning.prediction.calibrate import fit
 from twinlens.planning.prediction.constant import Constants
-from twinlens.planning.prediction.fit import fit
 
 
 def fitted(questions: Serving | Training, weights: np.ndarray | None = None) -> Constants:

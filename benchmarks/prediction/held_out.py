@@ -14,8 +14,7 @@ from benchmarks.prediction.folds import SPLITS, left_out
 from benchmarks.prediction.layouts import GROUPS, layout_name
 from benchmarks.prediction.serving import Serving
 from benchmarks.prediction.training import Training
-from twinlens.planning.prediction.band import FLOOR, bands, factors, kinds_of, of_groups
-from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.planning.prediction.band import FLOOR, Calibrated, bands, factors, kinds_of, of_groups
 
 
 @dataclass(frozen=True, slots=True)

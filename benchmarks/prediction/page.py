@@ -12,7 +12,7 @@ from benchmarks.prediction.held_out import Predicted, metric_of
 from benchmarks.prediction.layouts import layout_name
 from benchmarks.prediction.one_mfu import by_one_mfu
 from benchmarks.prediction.score import choice, score
-from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.planning.prediction.band import Calibrated
 
 NAMES = {
     "tpot": "TPOT",

@@ -23,10 +23,10 @@ from benchmarks.prediction.__main__ import parsed
 from benchmarks.prediction.case import Case
 from benchmarks.prediction.folds import SPLITS
 from benchmarks.prediction.held_out import Predicted, by_folds, lens_of, metric_of
-from twinlens.planning.choose import compared
+from twinlens.planning.choose import search
 from twinlens.planning.prediction.band import FLOOR, factors, kinds_of
 
-FILE = Path(compared.__file__).with_suffix(".json")
+FILE = Path(search.__file__).with_name("compared.json")
 RANKED = {"tpot": "tpot", "decode-rate": "tpot", "training step": "training step",
           "training step of experts": "training step of experts"}  # fmt: skip
 """Metrics of rows that speak for a rate by which candidates are ranked: tokens decoded, and steps of training."""

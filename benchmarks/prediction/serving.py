@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.prediction.case import Case
 from benchmarks.prediction.facts import labels
 from benchmarks.prediction.serving_part import Part
-from twinlens.planning.prediction import prior
+from twinlens.planning.prediction import constant
 from twinlens.planning.prediction.constant import values
 from twinlens.planning.prediction.place import Layout, Rates
 from twinlens.planning.prediction.serving import (
@@ -33,7 +33,7 @@ _TAIL = 0.8
 class Serving:
     """Cases of serving. `predict` gives a value per case from logarithms of constants, one row per case."""
 
-    priors, spread = prior.SERVING, prior.SERVING_SPREAD
+    priors, spread = constant.SERVING, constant.SERVING_SPREAD
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self.cases = list(cases)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 
-from twinlens.planning.prediction.device_rates import rates_of
-from twinlens.planning.prediction.place import Layout
+from twinlens.planning.prediction.band import shipped
+from twinlens.planning.prediction.place import Layout, rates_of
 from twinlens.planning.prediction.serving import closed_loop
-from twinlens.planning.prediction.shipped import shipped
-from twinlens.planning.prediction.stored import stored
-from twinlens.planning.prediction.work import stacked, work_of
+from twinlens.planning.prediction.work import stacked, stored, work_of
 from twinlens.spec.device import list_devices, load_device
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape

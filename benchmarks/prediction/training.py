@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.prediction.case import Case
 from benchmarks.prediction.facts import labels, rates_of, shape_of, stored_of
-from twinlens.planning.prediction import prior
+from twinlens.planning.prediction import constant
 from twinlens.planning.prediction.constant import values
 from twinlens.planning.prediction.training import TrainingLayout, training_step
 from twinlens.planning.prediction.work import stacked, work_of
@@ -17,7 +17,7 @@ from twinlens.planning.prediction.work import stacked, work_of
 class Training:
     """Cases of training. Rates are fitted and predicted as seconds per step, and told in the row's own unit."""
 
-    priors, spread = prior.TRAINING, prior.TRAINING_SPREAD
+    priors, spread = constant.TRAINING, constant.TRAINING_SPREAD
 
     def __init__(self, cases: Sequence[Case]) -> None:
         self.cases = list(cases)

@@ -15,8 +15,7 @@ from click.testing import CliRunner, Result
 
 from twinlens.api.plan.model import model
 from twinlens.cli.main import app
-from twinlens.planning.models.answer import beats
-from twinlens.planning.models.candidate import Told
+from twinlens.planning.models import Told, beats
 
 NAMES = ["8B", "qwen3-8b", "mistral-7b", "gpt-oss-20b"]
 ASKED = ("--models", ",".join(NAMES), "--device", "H100", "--users", "16", "--price", "2.50")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.cli.main import app
-from twinlens.planning.quotes.answer import cost_of, quotes_answer
+from twinlens.planning.quotes import cost_of, quotes_answer
 from twinlens.spec.quote import Quote
 
 HOURS = """name = "hours"

@@ -10,8 +10,8 @@ from twinlens.cli.probe_collectives import collectives, remarks
 from twinlens.executors.in_process.ceiling import Collectives, Timing
 from twinlens.executors.torch.parallel.exchanger import REFUSED, SIZES
 from twinlens.measurement.machine.collectives import CollectiveProbe, summed_up
-from twinlens.planning.prediction.device_rates import rates_of
-from twinlens.planning.prediction.stored import STORED
+from twinlens.planning.prediction.place import rates_of
+from twinlens.planning.prediction.work import STORED
 from twinlens.planning.probed import probed_device
 from twinlens.record.codec import encode
 from twinlens.spec.device import load_device

@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from twinlens.api.plan.check import check
 from twinlens.errors import BadInput
-from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, run_time
-from twinlens.planning.check.exposure import exposure
-from twinlens.planning.check.interconnect import joined
+from twinlens.planning.check.answer import Stack, rulings, version
+from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, exposure, run_time
+from twinlens.planning.check.interconnect import Supply, joined, power_figures
 from twinlens.planning.check.perceived import users_at
-from twinlens.planning.check.power import Supply, power_figures
-from twinlens.planning.check.stack import Stack, rulings, version
 from twinlens.planning.figure import Figure
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training

@@ -14,11 +14,10 @@ from twinlens.api.plan.calibrate import Calibration
 from twinlens.api.plan.observed import observed
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.answer import training_answer
-from twinlens.planning.prediction.band import FLOOR
+from twinlens.planning.prediction.band import FLOOR, Calibrated, calibrated_from, plain, shipped
 from twinlens.planning.prediction.calibrate import Observation, calibrated
 from twinlens.planning.prediction.constant import Constants
 from twinlens.planning.prediction.question import TrainingQuestion
-from twinlens.planning.prediction.shipped import Calibrated, calibrated_from, plain, shipped
 from twinlens.spec.device import load_device
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.study import RunSpec

@@ -15,15 +15,14 @@ from twinlens.api.plan.calibrate import observed
 from twinlens.api.plan.capacity import capacity
 from twinlens.api.plan.fit import fit
 from twinlens.errors import BadInput
-from twinlens.planning.capacity.limit import most_load, what_stops
 from twinlens.planning.capacity.serving import ServingCapacity
-from twinlens.planning.capacity.target import Target
+from twinlens.planning.capacity.target import Target, most_load, what_stops
 from twinlens.planning.capacity.training import TrainingCapacity
 from twinlens.planning.figure import Figure
 from twinlens.planning.prediction.answer import serving_answer
+from twinlens.planning.prediction.band import shipped
 from twinlens.planning.prediction.calibrate import calibrated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.shipped import shipped
 from twinlens.reporting.wording.plan_capacity import answer_words
 from twinlens.spec.catalogue import shipped as catalogue
 from twinlens.spec.model.reference import load_model

@@ -15,17 +15,17 @@ from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.choose import ChooseResult
 from twinlens.errors import BadInput
 from twinlens.planning.choose.candidate import Ranking
-from twinlens.planning.choose.compared import reach_of
-from twinlens.planning.choose.serving_grid import _needed, _plan, serving_ways
-from twinlens.planning.choose.training_grid import needed_bytes, training_ways
+from twinlens.planning.choose.search import reach_of
+from twinlens.planning.choose.serving_choice import _needed, _plan, serving_ways
+from twinlens.planning.choose.training_choice import needed_bytes, training_ways
 from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import placed
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, usable
 from twinlens.planning.fit.training_answer import placed as placed_training
-from twinlens.planning.prediction.shipped import shipped as constants
-from twinlens.planning.prediction.stored import held_format, kept_cache
+from twinlens.planning.prediction.band import shipped as constants
+from twinlens.planning.prediction.work import held_format, kept_cache
 from twinlens.planning.sold import node_watts
 from twinlens.spec.catalogue import shipped
 

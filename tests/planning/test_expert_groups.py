@@ -13,13 +13,12 @@ from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.fit import ServingFit, serving_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity
-from twinlens.planning.fit.degree import COUNTS, copy_layouts, group_degrees
-from twinlens.planning.fit.serving import held, most_sequences
+from twinlens.planning.fit.answer import COUNTS, copy_layouts, group_degrees
+from twinlens.planning.fit.serving import held, most_sequences, routed
 from twinlens.planning.fit.serving_answer import placed
-from twinlens.planning.fit.weights import routed
+from twinlens.planning.prediction.answer import room
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.room import room
-from twinlens.planning.prediction.stored import spoken
+from twinlens.planning.prediction.work import spoken
 from twinlens.record.codec import encode
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.catalogue import shipped

@@ -14,14 +14,12 @@ from twinlens.api.plan.capacity import capacity
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity
 from twinlens.planning.prediction.answer import serving_answer, serving_groups
-from twinlens.planning.prediction.device_rates import rates_of
-from twinlens.planning.prediction.place import Layout
+from twinlens.planning.prediction.band import shipped
+from twinlens.planning.prediction.place import Layout, rates_of
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.serving import interference_s
-from twinlens.planning.prediction.shipped import shipped
 from twinlens.planning.prediction.step_time import decode_step
-from twinlens.planning.prediction.stored import stored
-from twinlens.planning.prediction.work import work_of
+from twinlens.planning.prediction.work import stored, work_of
 from twinlens.spec.catalogue import shipped as catalogue
 from twinlens.spec.model.reference import load_model
 

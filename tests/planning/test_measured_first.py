@@ -13,12 +13,11 @@ from click.testing import CliRunner
 import twinlens as tl
 from twinlens.cli.main import app
 from twinlens.errors import BadInput
-from twinlens.planning.choose.own import Own
 from twinlens.planning.choose.serving_choice import serving_ranking
-from twinlens.planning.choose.wanted import ServingWanted, Site
+from twinlens.planning.choose.wanted import Own, ServingWanted, Site
+from twinlens.planning.prediction.band import shipped
 from twinlens.planning.prediction.calibrate import Observation, calibrated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.shipped import shipped
 from twinlens.planning.subject import Subject
 from twinlens.spec.catalogue import shipped as catalogue
 from twinlens.spec.model.reference import load_model

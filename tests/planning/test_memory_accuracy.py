@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from benchmarks.memory_of_plans import FITTED, PAGE, cases, had_room, page, ran
 
-from twinlens.planning.fit.placement import MEMORY_ERROR, TRAINING_SHORT
+from twinlens.planning.fit.answer import MEMORY_ERROR, TRAINING_SHORT
 
 SHARED = next((up / "shared" / "data" for up in Path(__file__).parents if (up / "shared" / "data").is_dir()), None)
 pytestmark = pytest.mark.skipif(SHARED is None, reason="the public measurements lie beside the project, not in it")

@@ -11,10 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.planning.check.deadline import Mfu
-from twinlens.planning.method.answer import Method, method_answer
-from twinlens.planning.method.need import CHANGES, Need
-from twinlens.planning.method.rule import METHOD_RULES, ruling
-from twinlens.planning.method.way import WAYS, Asked, Way, way_of
+from twinlens.planning.method import WAYS, Asked, Method, Way, method_answer, way_of
+from twinlens.planning.need import CHANGES, METHOD_RULES, Need, ruling
 from twinlens.planning.subject import Subject
 from twinlens.spec.device import load_device
 from twinlens.spec.model.reference import load_model

@@ -8,7 +8,7 @@ import twinlens as tl
 from twinlens.api.plan.capacity import capacity
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.answer import serving_answer
-from twinlens.planning.prediction.device_rates import product_rate
+from twinlens.planning.prediction.place import product_rate
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.spec.device import load_device
 

@@ -10,9 +10,9 @@ import pytest
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.answer import serving_answer, training_answer
 from twinlens.planning.prediction.calibrate import Observation, calibrated
-from twinlens.planning.prediction.device_rates import is_rated, rates_of
+from twinlens.planning.prediction.place import is_rated, rates_of
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
-from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.work import stored
 from twinlens.spec.device import DenseRates, load_device
 from twinlens.spec.model.reference import load_model
 

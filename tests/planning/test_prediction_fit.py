@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from twinlens.planning.prediction.band import band_of, bands, factors, kinds_of, quantile, widening
+from twinlens.planning.prediction.calibrate import fit
 from twinlens.planning.prediction.constant import Constants, Prior
-from twinlens.planning.prediction.fit import fit
 
 PRIORS = {"fixed": Prior(1.0, 1.0), "each": Prior(0.1, 1.0)}
 

@@ -13,7 +13,7 @@ from benchmarks.prediction.cases import read
 from benchmarks.prediction.devices import device_name
 from benchmarks.prediction.layouts import GROUPS, layout_name, serving_layout
 
-from twinlens.planning.prediction.shipped import shipped
+from twinlens.planning.prediction.band import shipped
 
 SHARED = next((up / "shared" / "data" for up in Path(__file__).parents if (up / "shared" / "data").is_dir()), None)
 

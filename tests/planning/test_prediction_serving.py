@@ -9,19 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.planning.prediction import prior
+from twinlens.planning.prediction import constant
 from twinlens.planning.prediction.constant import Constants
 from twinlens.planning.prediction.place import Layout, Rates
 from twinlens.planning.prediction.serving import closed_loop, open_loop, processor_sharing, static_batch_s
 from twinlens.planning.prediction.step_time import decode_step, prefill
-from twinlens.planning.prediction.stored import stored
-from twinlens.planning.prediction.work import work_of
+from twinlens.planning.prediction.work import stored, work_of
 from twinlens.spec.model.reference import load_model
 
 SHAPE = load_model("llama-3.1-70b").shape
 WORK = work_of(SHAPE, stored("fp8", SHAPE))
 H100 = Rates(3.35e12, 1.5e15, 1.5e15, 0.79e15, 450e9, 50e9, 85e9, 8.0)
-USUAL = Constants({name: float(np.log(each.value)) for name, each in prior.SERVING.items()}, {}).at(())
+USUAL = Constants({name: float(np.log(each.value)) for name, each in constant.SERVING.items()}, {}).at(())
 
 
 @given(

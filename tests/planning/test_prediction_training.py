@@ -9,11 +9,10 @@ import pytest
 from benchmarks.prediction.case import Case
 from benchmarks.prediction.one_mfu import by_one_mfu
 
-from twinlens.planning.prediction.device_rates import rates_of
-from twinlens.planning.prediction.shipped import shipped
-from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.band import shipped
+from twinlens.planning.prediction.place import rates_of
 from twinlens.planning.prediction.training import TrainingLayout, training_step
-from twinlens.planning.prediction.work import work_of
+from twinlens.planning.prediction.work import stored, work_of
 from twinlens.spec.device import load_device
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from twinlens.api.plan.cost import cost
 from twinlens.api.plan.roi import roi
-from twinlens.planning.cost.quoted import joined
+from twinlens.planning.cost.machine import joined
 from twinlens.spec.catalogue import shipped
 from twinlens.spec.price import Price
 

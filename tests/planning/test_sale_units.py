@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import twinlens as tl
 from twinlens.planning.choose.candidate import Candidate, Limit, Ranking, ranked
-from twinlens.planning.choose.compared import reach_of
-from twinlens.planning.choose.offer import Offer, Paid, offer_of
-from twinlens.planning.cost.price import Priced
+from twinlens.planning.choose.search import reach_of
+from twinlens.planning.choose.wanted import Offer, Paid, offer_of
+from twinlens.planning.cost.machine import Priced
 from twinlens.planning.figure import Figure
 from twinlens.planning.sold import bought, node_power
 from twinlens.spec.catalogue import catalogue_of, shipped

@@ -14,17 +14,16 @@ from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.fit import ServingFit, TrainingFit, serving_of, training_of
 from twinlens.api.plan.steps import TrainingCapacityAsked, steps_of
 from twinlens.errors import BadInput
-from twinlens.planning.capacity.memory import memory_of
 from twinlens.planning.capacity.serving import ServingCapacity
-from twinlens.planning.capacity.training import TrainingCapacity
-from twinlens.planning.fit.degree import tensor_degrees
+from twinlens.planning.capacity.training import TrainingCapacity, memory_of
+from twinlens.planning.fit.answer import tensor_degrees
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import placed
 from twinlens.planning.fit.training_answer import placed as trained_on
-from twinlens.planning.prediction.device_rates import is_rated
+from twinlens.planning.prediction.answer import room
+from twinlens.planning.prediction.place import is_rated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.room import room
-from twinlens.planning.prediction.stored import spoken
+from twinlens.planning.prediction.work import spoken
 from twinlens.spec.catalogue import shipped
 from twinlens.spec.device import Device
 from twinlens.spec.model.reference import list_models, load_model

@@ -9,13 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from twinlens.api.plan.asked import subject_of
-from twinlens.planning.choose.pairs import Pairs, Times, multiplied, pairs_of, taken
-from twinlens.planning.choose.serving_grid import serve, serving_ways
-from twinlens.planning.choose.smallest import smallest
-from twinlens.planning.choose.training_grid import train, training_ways
+from twinlens.planning.choose.serving_choice import serve, serving_ways
+from twinlens.planning.choose.site import Pairs, Times, multiplied, pairs_of, smallest, taken
+from twinlens.planning.choose.training_choice import train, training_ways
 from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted
+from twinlens.planning.prediction.band import shipped as constants
 from twinlens.planning.prediction.place import Layout
-from twinlens.planning.prediction.shipped import shipped as constants
 from twinlens.planning.prediction.step_time import decode_step
 from twinlens.planning.subject import Subject
 from twinlens.spec.catalogue import shipped

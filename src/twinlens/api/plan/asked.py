@@ -14,7 +14,7 @@ from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
 from twinlens.errors import BadInput, nearest
 from twinlens.planning.check.deadline import Mfu
 from twinlens.planning.figure import assumed
-from twinlens.planning.prediction.stored import held_format, kept_cache
+from twinlens.planning.prediction.work import held_format, kept_cache
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue

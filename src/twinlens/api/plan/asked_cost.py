@@ -12,8 +12,7 @@ from twinlens.api.plan.predicted import Predicted
 from twinlens.api.plan.prices import UNUSABLE, one
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import over
-from twinlens.planning.cost.machine import Machine, Power
-from twinlens.planning.cost.price import Priced
+from twinlens.planning.cost.machine import Machine, Power, Priced
 from twinlens.planning.cost.request import Traffic
 from twinlens.planning.cost.volume import Volume
 from twinlens.planning.figure import Figure

@@ -15,9 +15,9 @@ from twinlens.api.plan.observed import observed
 from twinlens.api.plan.options import FORMAT, NAME, Catalogue, Probe, Tensor
 from twinlens.api.question import Question, Verb, argument, asks, option
 from twinlens.errors import BadInput
+from twinlens.planning.prediction.band import Calibrated, calibrated_from, plain, shipped
 from twinlens.planning.prediction.calibrate import Lens, Observation, calibrated, said
-from twinlens.planning.prediction.shipped import Calibrated, calibrated_from, plain, shipped
-from twinlens.planning.prediction.stored import STORED
+from twinlens.planning.prediction.work import STORED
 from twinlens.record.run import Run
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.catalogue_folder import catalogue_folder

@@ -22,9 +22,9 @@ from twinlens.planning.capacity.target import Headroom, Of, Target
 from twinlens.planning.capacity.training import TrainingCapacity, training_capacity
 from twinlens.planning.figure import assumed
 from twinlens.planning.prediction.answer import refuse_processor
+from twinlens.planning.prediction.band import shipped
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.shipped import shipped
-from twinlens.planning.prediction.stored import spoken, stored
+from twinlens.planning.prediction.work import spoken, stored
 from twinlens.planning.subject import Subject
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding

@@ -33,13 +33,10 @@ from twinlens.api.plan.steps import TrainingCapacityAsked, steps_of
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.training import devices_within, training_capacity
-from twinlens.planning.check.answer import Check
-from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, run_time
-from twinlens.planning.check.exposure import exposure
-from twinlens.planning.check.interconnect import joined
+from twinlens.planning.check.answer import Check, Stack, rulings
+from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, exposure, run_time
+from twinlens.planning.check.interconnect import Supply, joined, power_figures
 from twinlens.planning.check.perceived import users_at
-from twinlens.planning.check.power import Supply, power_figures
-from twinlens.planning.check.stack import Stack, rulings
 from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving
@@ -48,9 +45,9 @@ from twinlens.planning.fit.serving_answer import placed as served_on
 from twinlens.planning.fit.training import FROZEN, Training
 from twinlens.planning.fit.training_answer import Ways
 from twinlens.planning.fit.training_answer import placed as trained_on
-from twinlens.planning.prediction.device_rates import is_calibrated_kind, is_rated
+from twinlens.planning.prediction.place import is_calibrated_kind, is_rated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.stored import spoken
+from twinlens.planning.prediction.work import spoken
 from twinlens.planning.subject import Subject
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding

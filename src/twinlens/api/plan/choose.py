@@ -48,10 +48,8 @@ from twinlens.api.plan.own import owns_of
 from twinlens.api.plan.probed import THIS, this_device
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
-from twinlens.planning.choose.answer import Choice, choice
-from twinlens.planning.choose.nearest import nearest
-from twinlens.planning.choose.own import Own
-from twinlens.planning.choose.wanted import DAY_H, ServingWanted, Site, TrainingWanted, Wanted
+from twinlens.planning.choose.answer import Choice, choice, nearest
+from twinlens.planning.choose.wanted import DAY_H, Own, ServingWanted, Site, TrainingWanted, Wanted
 from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training import Method
 from twinlens.planning.sold import RACK

@@ -11,8 +11,8 @@ from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of, s
 from twinlens.errors import BadInput
 from twinlens.planning.choose.wanted import Need
 from twinlens.planning.figure import assumed
-from twinlens.planning.fit.degree import MOST_DEVICES
-from twinlens.planning.prediction.stored import STORED, held_format, spoken
+from twinlens.planning.fit.answer import MOST_DEVICES
+from twinlens.planning.prediction.work import STORED, held_format, spoken
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue

@@ -7,15 +7,13 @@ from dataclasses import replace
 
 from twinlens.api.plan.number import UNREADABLE, count_of
 from twinlens.errors import BadInput
-from twinlens.planning.capacity.limit import answer_at, is_rate, load_of
-from twinlens.planning.capacity.target import Target
+from twinlens.planning.capacity.target import Target, answer_at, is_rate, load_of
 from twinlens.planning.figure import assumed
-from twinlens.planning.fit.degree import copy_layouts, may_group, tensor_degrees
+from twinlens.planning.fit.answer import copy_layouts, may_group, tensor_degrees
 from twinlens.planning.fit.serving_answer import refuse_impossible
-from twinlens.planning.prediction.answer import serving_answer
+from twinlens.planning.prediction.answer import plan_of, room, serving_answer
+from twinlens.planning.prediction.band import Calibrated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.room import plan_of, room
-from twinlens.planning.prediction.shipped import Calibrated
 from twinlens.record.finding import Finding
 
 _DEGREES = (1, 2, 4, 8, 16, 32, 64, 72)

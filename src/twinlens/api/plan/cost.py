@@ -18,11 +18,9 @@ from twinlens.api.plan.predicted import predicted
 from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
 from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
-from twinlens.planning.cost.answer import Cost
-from twinlens.planning.cost.carbon import carbon_of
+from twinlens.planning.cost.answer import Cost, Training, carbon_of
 from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import Traffic, of_api, on_machine
-from twinlens.planning.cost.training import Training
 from twinlens.planning.cost.volume import month_of
 from twinlens.planning.figure import Figure, Input
 from twinlens.record.codec import encode

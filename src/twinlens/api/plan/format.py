@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twinlens.planning.prediction.stored import spoken
+from twinlens.planning.prediction.work import spoken
 
 _USUAL = {
     "16-bit": "bf16", "8-bit": "int8", "4-bit": "awq-int4-g128", "int4": "awq-int4-g128", "awq": "awq-int4-g128",

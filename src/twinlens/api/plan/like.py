@@ -11,9 +11,9 @@ from twinlens.api.plan.number import UNREADABLE
 from twinlens.api.plan.observed import observed
 from twinlens.api.runs import read
 from twinlens.errors import BadInput
+from twinlens.planning.prediction.band import Calibrated
 from twinlens.planning.prediction.calibrate import calibrated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.shipped import Calibrated
 from twinlens.spec.device import Device, find_device
 
 

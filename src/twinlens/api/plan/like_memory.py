@@ -10,8 +10,7 @@ from twinlens.api.plan.number import UNREADABLE
 from twinlens.api.runs import material_of, read
 from twinlens.diagnosis.asked import shape_of
 from twinlens.errors import BadInput
-from twinlens.planning.fit.measured import Measured, measured_parts
-from twinlens.planning.fit.runtime import PLAIN
+from twinlens.planning.fit.runtime import PLAIN, Measured, measured_parts
 from twinlens.planning.fit.serving import Serving, serving_parts
 from twinlens.planning.fit.training import Training, training_parts
 from twinlens.planning.subject import Subject

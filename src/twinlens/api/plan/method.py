@@ -17,9 +17,8 @@ from twinlens.api.plan.prices import quoted
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed
-from twinlens.planning.method.answer import Method, method_answer
-from twinlens.planning.method.need import CHANGES, Need
-from twinlens.planning.method.way import Asked
+from twinlens.planning.method import Asked, Method, method_answer
+from twinlens.planning.need import CHANGES, Need
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of

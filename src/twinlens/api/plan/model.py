@@ -19,9 +19,8 @@ from twinlens.api.plan.number import count_of, up_to
 from twinlens.api.plan.options import FILE, NAME, NAMES, Catalogue, Context, Devices, Precision, Users
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
-from twinlens.planning.models.answer import Choice, choice
-from twinlens.planning.models.candidate import Limits, Told, candidate_of
-from twinlens.planning.prediction.stored import spoken
+from twinlens.planning.models import Choice, Limits, Told, candidate_of, choice
+from twinlens.planning.prediction.work import spoken
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of

@@ -14,7 +14,7 @@ from twinlens.executors.torch.parallel.options import KIND as PARALLEL
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.planning.prediction.calibrate import Lens, Observation
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
-from twinlens.planning.prediction.stored import STORED
+from twinlens.planning.prediction.work import STORED
 from twinlens.record.run import Run
 from twinlens.spec.device import Device, find_device
 from twinlens.spec.model.shape import DecoderShape

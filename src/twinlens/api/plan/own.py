@@ -9,9 +9,9 @@ from twinlens.api.plan.like import like_runs
 from twinlens.api.plan.number import UNREADABLE
 from twinlens.api.plan.probed import THIS
 from twinlens.errors import BadInput
-from twinlens.planning.choose.own import Own, Owns
+from twinlens.planning.choose.wanted import Own, Owns
+from twinlens.planning.prediction.band import Calibrated
 from twinlens.planning.prediction.calibrate import Lens
-from twinlens.planning.prediction.shipped import Calibrated
 from twinlens.spec.catalogue import Catalogue
 
 

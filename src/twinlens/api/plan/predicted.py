@@ -12,8 +12,8 @@ from twinlens.api.plan.capacity import capacity
 from twinlens.api.plan.copies import share_of, with_room
 from twinlens.api.plan.number import UNREADABLE
 from twinlens.errors import BadInput
-from twinlens.planning.capacity.limit import answer_at, most_load
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
+from twinlens.planning.capacity.target import answer_at, most_load
 from twinlens.planning.figure import Figure, assumed
 from twinlens.planning.prediction.answer import ServingAnswer
 from twinlens.record.finding import Finding

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
-from twinlens.planning.cost.price import Priced
-from twinlens.planning.cost.quoted import joined
+from twinlens.planning.cost.machine import Priced, joined
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.money import Money, read_money
 from twinlens.system.document import read_toml

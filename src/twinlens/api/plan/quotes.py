@@ -10,7 +10,7 @@ from twinlens.api.documented import Documented
 from twinlens.api.plan.as_json import as_json
 from twinlens.api.plan.number import count_of
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
-from twinlens.planning.quotes.answer import Quotes, quotes_answer
+from twinlens.planning.quotes import Quotes, quotes_answer
 from twinlens.record.codec import encode
 from twinlens.spec.quote import read_quote
 

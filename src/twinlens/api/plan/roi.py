@@ -20,11 +20,11 @@ from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quo
 from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import exact, times
-from twinlens.planning.cost.price import Priced
+from twinlens.planning.cost.machine import Priced
 from twinlens.planning.cost.request import of_api
 from twinlens.planning.figure import Figure, Input, assumed
-from twinlens.planning.roi.answer import Roi
-from twinlens.planning.roi.terms import Terms
+from twinlens.planning.outlay import Terms
+from twinlens.planning.roi import Roi
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of

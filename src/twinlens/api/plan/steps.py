@@ -28,13 +28,12 @@ from twinlens.api.plan.options import (
 )
 from twinlens.api.question import Question, option
 from twinlens.errors import BadInput
-from twinlens.planning.capacity.memory import memory_of
-from twinlens.planning.capacity.training import TrainingPlan
+from twinlens.planning.capacity.training import TrainingPlan, memory_of
 from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training_answer import usual_zero
 from twinlens.planning.prediction.answer import refuse_processor
+from twinlens.planning.prediction.band import Calibrated, shipped
 from twinlens.planning.prediction.question import TrainingQuestion
-from twinlens.planning.prediction.shipped import Calibrated, shipped
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device

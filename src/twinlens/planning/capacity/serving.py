@@ -6,15 +6,24 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from twinlens.planning.capacity.latency import requests_figure, tail_figures, tpot_figure, ttft_figure
-from twinlens.planning.capacity.limit import answer_at, is_rate, load_of, most_load, what_stops
-from twinlens.planning.capacity.remark import remarks_of
-from twinlens.planning.capacity.target import Headroom, Target
+from twinlens.planning.capacity.target import (
+    Headroom,
+    Target,
+    answer_at,
+    is_rate,
+    load_of,
+    most_load,
+    remarks_of,
+    requests_figure,
+    tail_figures,
+    tpot_figure,
+    ttft_figure,
+    what_stops,
+)
 from twinlens.planning.figure import End, Figure, Input, absent
 from twinlens.planning.prediction.answer import ServingAnswer
-from twinlens.planning.prediction.band import LEVEL
+from twinlens.planning.prediction.band import LEVEL, Calibrated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.shipped import Calibrated
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 

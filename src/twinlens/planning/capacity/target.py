@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from twinlens.errors import BadInput
-from twinlens.planning.figure import Input
-from twinlens.planning.prediction.answer import Said, ServingAnswer
+from twinlens.planning.figure import End, Figure, Input, total
+from twinlens.planning.prediction.answer import Said, ServingAnswer, TrainingAnswer, serving_answer
+from twinlens.planning.prediction.band import FLOOR, Calibrated
+from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
+from twinlens.record.finding import Finding
 
 Of = Literal["p99", "mean"]
 
@@ -55,3 +60,181 @@ class Headroom:
 def end_of(said: Said, end: str) -> float:
     """ "value", or the "low" or "high" end of its band."""
     return float(getattr(said, end))
+
+
+# Figures of latency: TTFT as prefill and wait, TPOT as its parts, and the rate that follows from both.
+
+_SOURCE = "calibrated roofline"
+
+
+def ttft_figure(answer: ServingAnswer, question: ServingQuestion) -> Figure:
+    """Seconds to the first token: the prompt's own prefill, and the wait before it."""
+    prompt = Input("prompt", question.prompt, "tokens")
+    prefill = Figure("prefill", answer.prefill_s, "s", inputs=(prompt,), source=_SOURCE)
+    there = Input("decoding", answer.batch, "sequences", "the fixed point")
+    wait = Figure("wait", answer.wait_s, "s", inputs=(there,), source="others' prefills, the step under way, a place")
+    return total("ttft", "s", (prefill, wait), source=answer.fitted_on, **band_of(answer.ttft_s))
+
+
+def tpot_figure(answer: ServingAnswer) -> Figure:
+    """Seconds between tokens: parts of a step, and what prefills of others add to it."""
+    parts = [
+        Figure(f"step-{name.removesuffix('_s')}", seconds, "s", source=_SOURCE)
+        for name, seconds in answer.step_parts_s.items()
+        if seconds > 0
+    ]
+    rest = answer.tpot_s.value - sum(each.number for each in parts)
+    if rest > 1e-9 * answer.tpot_s.value:  # one user alone has no others
+        parts.append(Figure("step-prefills", rest, "s", source="prefills of others between the steps"))
+    return total("tpot", "s", parts, source=answer.fitted_on, **band_of(answer.tpot_s))
+
+
+def requests_figure(load: float, unit: str, length: float, ttft: Figure, tpot: Figure) -> Figure:
+    """Requests finished per second. Users who ask again at once give what their latencies allow, with its band."""
+    if unit != "users":
+        return Figure("requests", load, unit, inputs=(Input("load", load, unit),))
+
+    def rate(end: End) -> float:
+        return load / (ttft.end(end) + length * tpot.end(end))
+
+    inputs = (Input("load", load, unit), ttft, Input("answer", length, "tokens"), tpot)
+    return Figure("requests", rate("value"), "requests/s", "{0} / ({1} + {2} × {3})", inputs,
+                  rate("high"), rate("low"), ttft.level)  # fmt: skip
+
+
+def tail_figures(answer: ServingAnswer, slower: ServingAnswer | None) -> tuple[Figure, Figure]:
+    """p99 of TTFT and of TPOT, from the mean's low end to p99 at the slow end of the band (`slower`: where all times
+    are longer by the band of TPOT, None where the queue then has no end). The band has no level: nothing measured it.
+    """
+    pairs = (("ttft-p99", "ttft_s"), ("tpot-p99", "tpot_s"))
+    return tuple(_tail(name, which, answer, slower) for name, which in pairs)  # type: ignore[return-value]
+
+
+def _tail(name: str, which: str, answer: ServingAnswer, slower: ServingAnswer | None) -> Figure:
+    mean, value = getattr(answer, which), float(getattr(answer.tail, which))
+    far = None if slower is None else float(getattr(slower.tail, which))
+    high = None if far is None or not math.isfinite(far) else max(far, value) * mean.high / mean.value
+    return Figure(name, value, "s", inputs=(Input("decoding", answer.batch, "sequences", "the fixed point"),),
+                  low=mean.low, high=high, source="a queue of prompts, and processor sharing of the steps")  # fmt: skip
+
+
+def band_of(said: Said) -> dict[str, Any]:
+    """The band of a prediction, as a figure takes it."""
+    return {"low": said.low, "high": said.high, "level": said.level}
+
+
+# Remarks on a prediction: its band, what calibration had not seen, and how far beyond its range it lies.
+
+NOT_CONSIDERED = "disaggregation, prefix caching, speculative decoding"
+
+
+def remarks_of(
+    answer: ServingAnswer | TrainingAnswer | None, question: ServingQuestion | TrainingQuestion
+) -> tuple[Finding, ...]:
+    """Findings on one prediction."""
+    if answer is None:
+        return ()
+    if isinstance(answer, TrainingAnswer):
+        bands = [_band("step", answer.step_s, "training")]
+    else:
+        bands = [_band("tpot", answer.tpot_s, "serving"), _band("ttft", answer.ttft_s, "serving"),
+                 Finding("plan-tail", "notes", question.model), not_considered(question.model)]  # fmt: skip
+    names: dict[str, Any] = {"device": question.device.name, "engine": question.engine, "model": question.model}
+    unseen = {kind: names[kind] for kind in answer.unseen}
+    seen = [Finding("plan-unseen", "warns", ",".join(unseen), unseen)] if unseen else []
+    beyond = [Finding("plan-beyond", "warns", name, {"times": times}) for name, times in answer.distance.items()]
+    near = [] if seen or beyond else [Finding("plan-within", "notes", question.model)]
+    return (*bands, *near, *seen, *beyond)
+
+
+def not_considered(model: str) -> Finding:
+    """What a server can do that no prediction of serving here counts."""
+    return Finding("plan-not-considered", "notes", model, {"what": NOT_CONSIDERED})
+
+
+def _band(metric: str, said: Said, lens: str) -> Finding:
+    numbers = {"low": said.band.low, "high": said.band.high, "level": said.level, "rows": said.band.rows,
+               "kind": said.band.kind, "floor": FLOOR[lens]}  # fmt: skip
+    return Finding("plan-band", "notes", metric, numbers)
+
+
+# The largest load of one copy that keeps a target, as it is predicted and at both ends of the band.
+
+_MOST_USERS = 1 << 16
+_CLOSE = 1.002
+"""Rates are found within 0.2 %."""
+
+
+def is_rate(question: ServingQuestion) -> bool:
+    """Whether requests arrive at random, at a rate; else users ask again as soon as they have an answer."""
+    return question.users is None
+
+
+def load_of(question: ServingQuestion) -> float:
+    """Requests per second, or users."""
+    if question.requests_per_s is not None:
+        return question.requests_per_s
+    if question.users is None:
+        raise ValueError("a question has users or a rate")
+    return question.users
+
+
+def answer_at(question: ServingQuestion, load: float, known: Calibrated) -> ServingAnswer | None:
+    """The answer at another load of the same kind; None where the queue has no end.
+
+    Raises BadInput where one sequence has no room.
+    """
+    if not is_rate(question):
+        return serving_answer(replace(question, users=load), known)
+    serving_answer(replace(question, requests_per_s=None, users=1.0), known)  # says whether there is room at all
+    try:
+        return serving_answer(replace(question, requests_per_s=load), known)
+    except BadInput:
+        return None
+
+
+def what_stops(question: ServingQuestion, load: float, target: Target, known: Calibrated, end: str) -> str | None:
+    """What a load does not keep to: "ttft", "tpot", "room" or "queue"; None where it keeps to all.
+
+    At an `end` of the band all times are that much longer or shorter, so that a queue fills at another rate, too.
+    """
+    slower = 1.0
+    if is_rate(question) and end != "value":
+        lightest = serving_answer(replace(question, requests_per_s=None, users=1.0), known)
+        slower = end_of(lightest.tpot_s, end) / lightest.tpot_s.value
+    answer = answer_at(question, load * slower, known)
+    if answer is None:
+        return "queue"
+    missed = target.missed_by(answer, end)
+    return missed or ("room" if not is_rate(question) and load > answer.most_sequences else None)
+
+
+def most_load(question: ServingQuestion, target: Target, known: Calibrated, end: str = "value") -> float:
+    """The largest load that keeps to the target, whole users or requests/s; 0 where none does."""
+
+    def fits(load: float) -> bool:
+        return what_stops(question, load, target, known, end) is None
+
+    return _rate(fits) if is_rate(question) else float(_users(fits))
+
+
+def _users(fits: Callable[[float], bool]) -> int:
+    low, high = 0, 1
+    while high < _MOST_USERS and fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _rate(fits: Callable[[float], bool]) -> float:
+    low = high = 1e-3
+    if not fits(low):
+        return 0.0
+    while high < 1e9 and fits(high):
+        low, high = high, 4 * high
+    while high / low > _CLOSE:
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low

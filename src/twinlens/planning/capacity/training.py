@@ -7,17 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from twinlens.planning.capacity.latency import band_of
-from twinlens.planning.capacity.memory import memory_of, memory_remark
-from twinlens.planning.capacity.remark import remarks_of
+from twinlens.errors import BadInput
+from twinlens.planning.capacity.target import band_of, remarks_of
 from twinlens.planning.figure import End, Figure, Input, absent, total
-from twinlens.planning.fit.placement import Placement
+from twinlens.planning.fit.answer import Placement
+from twinlens.planning.fit.training import Training
+from twinlens.planning.fit.training_answer import Ways, check_ways, placed
 from twinlens.planning.prediction.answer import TrainingAnswer, training_answer
-from twinlens.planning.prediction.band import LEVEL
+from twinlens.planning.prediction.band import LEVEL, Calibrated
 from twinlens.planning.prediction.question import TrainingQuestion
-from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.planning.subject import Subject
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
+from twinlens.theory.parameter import parameters
 
 _CAUSES = {
     "products": "computing", "attention": "computing", "elementwise": "computing", "tensor": "communication",
@@ -200,3 +202,40 @@ def _counts(question: TrainingQuestion) -> Iterator[int]:
         if question.expert <= copies * share:
             yield copies * share
         copies *= 2
+
+
+# Memory of a step of training on each device, by the arithmetic of `plan fit`, and what is said where it is short.
+
+
+def memory_of(question: TrainingQuestion) -> Placement | None:
+    """The placement of a step; None where `plan fit` cannot divide the devices so (experts beyond data parallel).
+
+    Whatever gathers its weights divides all of its state (ZeRO 3); other engines divide the optimizer's (ZeRO 1).
+    Raises BadInput (TL231) for degrees that `plan fit` refuses.
+    """
+    asked, shape = question, question.shape
+    plan = Training(
+        asked.subject or Subject(asked.model, int(parameters(shape).total), shape),
+        "lora" if asked.adapters else "full",
+        context=int(asked.length),
+        batch=max(1, int(asked.microbatch)),
+        recompute="full" if asked.recompute else "none",
+    )
+    ways = Ways(asked.tensor, asked.pipeline, asked.expert, 3 if asked.gathered else 1)
+    check_ways(plan, ways)
+    try:
+        return placed(plan, asked.device, asked.devices, ways)
+    except BadInput:
+        return None
+
+
+def memory_remark(memory: Placement | None, question: TrainingQuestion) -> Finding | None:
+    """What does not fit, or that it is close or not known; None where it surely fits."""
+    if memory is None:
+        return Finding("plan-memory", "warns", "unknown", {"expert": question.expert, "devices": question.devices})
+    if memory.fits is not False and not memory.is_close:
+        return None
+    numbers = {"needed_bytes": memory.needed.value, "usable_bytes": memory.usable.value, "zero": memory.split["zero"]}
+    if memory.fits is not False:
+        return Finding("plan-memory", "notes", "close", {**numbers, "short": memory.short})
+    return Finding("plan-memory", "warns", "short", numbers)

@@ -7,12 +7,10 @@ from dataclasses import replace
 
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure, Input, absent
-from twinlens.planning.prediction.answer import ServingAnswer, refuse_processor, serving_answer
-from twinlens.planning.prediction.band import LEVEL
-from twinlens.planning.prediction.device_rates import is_calibrated_kind, is_rated
+from twinlens.planning.prediction.answer import ServingAnswer, refuse_processor, room, serving_answer
+from twinlens.planning.prediction.band import LEVEL, shipped
+from twinlens.planning.prediction.place import is_calibrated_kind, is_rated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.room import room
-from twinlens.planning.prediction.shipped import shipped
 from twinlens.record.finding import Finding
 
 MOST_USERS = 4096

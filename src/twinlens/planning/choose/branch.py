@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from twinlens.planning.choose.candidate import Ranking
-from twinlens.planning.choose.training_grid import needed_bytes, training_ways
+from twinlens.planning.choose.training_choice import needed_bytes, training_ways
 from twinlens.planning.choose.wanted import ServingWanted, TrainingWanted, Wanted
-from twinlens.planning.fit.placement import usable
+from twinlens.planning.fit.answer import usable
 from twinlens.planning.fit.training_answer import MEMORY_SHARE
-from twinlens.planning.method.rule import CHINCHILLA
+from twinlens.planning.need import CHINCHILLA
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 

@@ -9,28 +9,23 @@ from typing import Any, Literal
 import numpy as np
 
 from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, limit_of
-from twinlens.planning.choose.link import without_link
-from twinlens.planning.choose.offer import RENTED, Paid
-from twinlens.planning.choose.own import Own, known_on
-from twinlens.planning.choose.pairs import Pairs, Times, pairs_of, taken
-from twinlens.planning.choose.search import Search, offered, ranking_of, rate_each, reach_in
-from twinlens.planning.choose.serving_grid import ServingGrid, Ways, serve, serving_grid, serving_ways
-from twinlens.planning.choose.site import rejection
-from twinlens.planning.choose.smallest import least_of
-from twinlens.planning.choose.together import Sold, together
-from twinlens.planning.choose.wanted import ServingWanted, Site
+from twinlens.planning.choose.search import Search, Sold, offered, ranking_of, rate_each, reach_in, together
+from twinlens.planning.choose.site import Pairs, Times, least_of, multiplied, pairs_of, rejection, taken, without_link
+from twinlens.planning.choose.wanted import RENTED, Own, Paid, ServingWanted, Site, known_on
 from twinlens.planning.figure import Figure, Input, total
-from twinlens.planning.prediction.band import LEVEL
-from twinlens.planning.prediction.device_rates import architecture
-from twinlens.planning.prediction.label import serving_labels
-from twinlens.planning.prediction.place import Layout, Rates, layout_of
-from twinlens.planning.prediction.serving import Served
-from twinlens.planning.prediction.shipped import Calibrated
+from twinlens.planning.fit.answer import copy_layouts, may_group, pipeline_degrees, tensor_degrees, usable
+from twinlens.planning.fit.runtime import runtime_of
+from twinlens.planning.fit.serving import Serving, held, most_sequences
+from twinlens.planning.prediction.answer import serving_labels
+from twinlens.planning.prediction.band import LEVEL, Calibrated
+from twinlens.planning.prediction.place import Layout, Rates, architecture, layout_of
+from twinlens.planning.prediction.serving import Served, closed_loop
 from twinlens.planning.prediction.step_time import decode_step
-from twinlens.planning.prediction.stored import stored
+from twinlens.planning.prediction.work import held_format, kept_cache, stored
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
+from twinlens.spec.model.shape import DecoderShape
 
 
 def serving_ranking(
@@ -145,3 +140,120 @@ class _Inference:
         found = decode_step(taken(pairs.work, pair), rates, layout, fitted, served.batch, context)
         parts = {each.name.removesuffix("_s"): float(np.ravel(getattr(found, each.name))[0]) for each in fields(found)}
         return total("step", "s", [Figure(name, value, "s") for name, value in parts.items()]), parts
+
+
+# Serving on every pair in every layout: memory, then latency and throughput, as arrays.
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """Layouts: `copies` of a model, each on tensor · pipeline · groups devices; groups share the experts."""
+
+    tensor: Any
+    pipeline: Any
+    copies: Any
+    groups: Any
+
+    @property
+    def each(self) -> Any:
+        """Devices of a copy."""
+        return self.tensor * self.pipeline * self.groups
+
+    @property
+    def devices(self) -> Any:
+        return self.each * self.copies
+
+
+@dataclass(frozen=True, slots=True)
+class ServingGrid:
+    """Rows of what fits: `pair` and `way` are places in the columns; the rest is of each row."""
+
+    pair: Any
+    way: Any
+    devices: Any
+    served: Served
+    tokens_per_s: Any
+    """Answer tokens of the whole system."""
+    needed: Any
+    """Bytes on each device, pairs × ways, what does not fit included."""
+    room: Any
+    """Usable bytes on a device of each pair."""
+
+
+def serving_ways(shape: DecoderShape, most: int) -> Ways:
+    """Every legal layout of at most so many devices."""
+    plain = [(tensor, pipeline, 1) for tensor in tensor_degrees(shape, most)
+             for pipeline in pipeline_degrees(shape, most // tensor)]  # fmt: skip
+    shared = [(tensor, 1, groups) for tensor, groups in copy_layouts(shape, most)]
+    rows = [(tensor, pipeline, copies, groups) for tensor, pipeline, groups in (*plain, *shared)
+            for copies in range(1, most // (tensor * pipeline * groups) + 1)]  # fmt: skip
+    return Ways(*np.array(rows, dtype=np.float64).T)
+
+
+def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, times: Times = Times()) -> ServingGrid:
+    """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
+    plans = [_plan(wanted, precision) for precision in pairs.precisions]
+    users = np.ceil(wanted.users / ways.copies)
+    needed = np.array(_needed(plans, pairs, ways, users))
+    room = times.memory * _room(plans, pairs)
+    grouping = [plan.runtime.shares_experts and may_group(each)
+                for plan, each in zip(plans, pairs.devices, strict=True)]  # fmt: skip
+    legal = np.array(grouping)[:, None] | (ways.groups == 1)
+    pair, way = np.nonzero(allowed & legal & (needed <= room[:, None]))
+    served = serve(wanted, pairs, pair, ways, way, times)
+    tokens = served.requests_per_s * wanted.answer * ways.copies[way]
+    return ServingGrid(pair, way, ways.devices[way], served, tokens, needed, room)
+
+
+def serve(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times = Times()) -> Served:
+    """Latency of one copy in each row."""
+    layout = layout_of(wanted.engine, ways.tensor[way], ways.pipeline[way], ways.groups[way])
+    users = np.ceil(wanted.users / ways.copies[way])
+    rates = multiplied(taken(pairs.rates, pair), times)
+    fitted, most = pairs.constants(pair), _most(wanted, pairs, pair, ways, way, times)
+    return closed_loop(taken(pairs.work, pair), rates, layout, fitted, users, wanted.prompt, wanted.answer, most)
+
+
+def _plan(wanted: ServingWanted, precision: str) -> Serving:
+    """One user as `plan fit` asks about it."""
+    kept = kept_cache(precision, wanted.engine)[1]
+    return Serving(wanted.subject, held_format(precision, wanted.subject), kv_element_bytes=kept,
+                   context=wanted.prompt + wanted.answer, runtime=runtime_of(wanted.engine))  # fmt: skip
+
+
+def _room(plans: Sequence[Serving], pairs: Pairs) -> Any:
+    """Usable bytes on a device of each pair."""
+    both = zip(plans, pairs.devices, strict=True)
+    return np.array([usable(device, plan.runtime.memory_share).number for plan, device in both])
+
+
+def _needed(plans: Sequence[Serving], pairs: Pairs, ways: Ways, users: Any) -> list[Any]:
+    """Bytes on each device of each layout, pair by pair; devices for which the runtime samples alike share theirs."""
+    known: dict[tuple[str, int], Any] = {}
+    for plan, device in zip(plans, pairs.devices, strict=True):
+        key = _alike(plan, device)
+        if key not in known:
+            found = held(plan, device.known_memory_bytes, ways.tensor, ways.pipeline, users, ways.groups)
+            known[key] = found.total_bytes
+    return [known[_alike(plan, device)] for plan, device in zip(plans, pairs.devices, strict=True)]
+
+
+def _most(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times) -> Any:
+    """Sequences that a copy has room for, in each row."""
+    plans = [_plan(wanted, precision) for precision in pairs.precisions]
+    room, out = times.memory * _room(plans, pairs), np.zeros(len(pair))
+    keys = [_alike(plan, device) for plan, device in zip(plans, pairs.devices, strict=True)]
+    for key in dict.fromkeys(keys):
+        rows = np.flatnonzero(np.array([each == key for each in keys])[pair])
+        if len(rows):
+            first = keys.index(key)
+            out[rows] = most_sequences(
+                plans[first], room[pair[rows]], pairs.devices[first].known_memory_bytes, ways.tensor[way[rows]],
+                ways.pipeline[way[rows]], ways.groups[way[rows]],
+            )  # fmt: skip
+    return out
+
+
+def _alike(plan: Serving, device: Device) -> tuple[str, int]:
+    """What bytes depend on besides the layout: the format, and sequences for which the runtime samples."""
+    return plan.weight_format, plan.runtime.most_sequences(device.known_memory_bytes)

@@ -2,16 +2,60 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from statistics import median
 from typing import Any, Literal
 
 from twinlens.planning.cost.algebra import computed, over, plus, times
-from twinlens.planning.cost.price import Priced
 from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
+from twinlens.spec.money import Money
+from twinlens.spec.price import Price
 from twinlens.theory.energy import energy_j, node_power_w
 from twinlens.units import HOURS_A_MONTH, JOULES_PER_KWH
+
+# A price as a plan uses it: an amount of money with its source, as a figure whose band is the quoted range.
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """`name`: what it is for (buy, rent, energy …). `source`: "asked" where it was typed, else when and who.
+
+    `typical`: the median of several quotes, None where a range is all that is known; `notes` say how they were joined.
+    """
+
+    name: str
+    money: Money
+    source: str = "asked"
+    uncertain: bool = False
+    typical: Decimal | None = None
+    notes: tuple[Finding, ...] = ()
+    tier: str = ""
+    """Of a quote of the catalogue: "purchase", "on-demand", "reserved", or "cloud" where nobody said which."""
+    when: str = ""
+    """Of the newest quote; "" where none has a date."""
+
+    @property
+    def currency(self) -> str:
+        return self.money.currency
+
+    def figure(self) -> Figure:
+        """The median of quotes, else the middle of the range, with its ends as the band."""
+        money = self.money
+        notes = self.notes
+        if not notes and money.is_range:
+            notes = (Finding("plan-assumed", "notes", "middle-price", {"taken": str(money.middle), "price": self.name,
+                     "low": str(money.low), "high": str(money.high), "unit": money.unit}),)  # fmt: skip
+        ends = (money.low, money.high) if money.is_range else (None, None)
+        taken = money.middle if self.typical is None else self.typical
+        return Figure(
+            self.name, taken, money.unit, low=ends[0], high=ends[1], origin="quoted", source=self.source,
+            assumptions=notes,
+        )  # fmt: skip
+
 
 """365 × 24 / 12."""
 Way = Literal["buy", "rent", "reserved", "api"]
@@ -120,3 +164,66 @@ class Machine:
             return replace(busy, assumptions=(*busy.assumptions, assumed("idle-power", "")))
         hours = Input("idle-hours", (1 - self.busy) / self.busy, "h/h", "(1 − busy) / busy")
         return plus("energy", unit, busy, times("idle", unit, power.hour(self.devices, power.idle_w), hours))
+
+
+# Quotes of a catalogue joined into one price: like with like, by tier and by date, and never a middle over tiers.
+
+_TIERS = {
+    "buy": ("purchase",), "rent": ("on-demand-hour", "cloud-hour"), "reserved": ("reserved-hour",),
+}  # fmt: skip
+"""Kinds of quotes that answer each way to pay, best first."""
+_LIKE_DAYS = 366
+"""Quotes that are older than this before the newest are of another market."""
+
+
+def joined(way: str, quotes: Sequence[Price]) -> Priced | None:
+    """The median of like quotes, with their ends as its range; None where there is none of the way's tiers.
+
+    Dated quotes come before undated ones, and of each those whose tier is stated. The undated are used only alone, and
+    said to be unverified.
+    """
+    current = _of_one_market([each for each in quotes if (each.kind == "purchase") == (way == "buy")])
+    for is_dated in (True, False):
+        for kind in _TIERS[way]:
+            like = [each for each in current if each.kind == kind and (each.date is not None) == is_dated]
+            if like:
+                return _price(way, like)
+    return None
+
+
+def _of_one_market(quotes: Sequence[Price]) -> list[Price]:
+    """Quotes in the currency of the newest and within a year of it, and the undated; the oldest first."""
+    if not quotes:
+        return []
+    ordered = sorted(quotes, key=lambda each: each.date or "")
+    newest = ordered[-1]
+    return [
+        each
+        for each in ordered
+        if each.currency == newest.currency
+        and (each.date is None or (_day(newest.date or each.date) - _day(each.date)).days <= _LIKE_DAYS)
+    ]
+
+
+def _price(way: str, quotes: Sequence[Price]) -> Priced:
+    newest = quotes[-1]
+    money = Money(
+        min(each.low for each in quotes),
+        max(each.high for each in quotes),
+        newest.currency,
+        "" if way == "buy" else "h",
+    )
+    typical = median((each.low + each.high) / 2 for each in quotes)
+    uncertain = any(each.uncertain for each in quotes)
+    numbers = {
+        "taken": f"{typical:f}", "price": way, "low": f"{money.low:f}", "high": f"{money.high:f}", "unit": money.unit,
+        "count": len(quotes), "tier": newest.kind.removesuffix("-hour"), "when": newest.date or "",
+    }  # fmt: skip
+    subject = "like-undated" if newest.date is None else "like-unverified" if uncertain else "like-quotes"
+    source = f"{newest.date or 'no date'}: " + "; ".join(each.source for each in reversed(quotes))
+    note = Finding("plan-assumed", "notes", subject, numbers)
+    return Priced(way, money, source, uncertain, typical, (note,), str(numbers["tier"]), newest.date or "")
+
+
+def _day(date: str) -> datetime.date:
+    return datetime.date.fromisoformat(date if len(date) == 10 else f"{date}-01")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from twinlens.planning.cost.algebra import computed, over, plus, times
-from twinlens.planning.cost.machine import Machine
-from twinlens.planning.cost.price import Priced
+from twinlens.planning.cost.machine import Machine, Priced
 from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
 

@@ -7,9 +7,17 @@ from dataclasses import replace
 
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
-from twinlens.planning.fit.answer import Fit, change
-from twinlens.planning.fit.degree import copy_layouts, group_degrees, may_group, pipeline_degrees, tensor_degrees
-from twinlens.planning.fit.placement import Placement, usable
+from twinlens.planning.fit.answer import (
+    Fit,
+    Placement,
+    change,
+    copy_layouts,
+    group_degrees,
+    may_group,
+    pipeline_degrees,
+    tensor_degrees,
+    usable,
+)
 from twinlens.planning.fit.serving import Serving, most_sequences, one_user, serving_parts
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device

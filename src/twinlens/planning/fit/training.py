@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from twinlens.planning.figure import Figure, Input, absent, assumed
-from twinlens.planning.fit.measured import Measured, corrected
+from twinlens.planning.fit.runtime import Measured, corrected
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape

@@ -7,9 +7,17 @@ from dataclasses import dataclass, replace
 
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure
-from twinlens.planning.fit.answer import Fit, change
-from twinlens.planning.fit.degree import COUNTS, expert_degrees, pipeline_degrees, tensor_degrees
-from twinlens.planning.fit.placement import TRAINING_SHORT, Placement, usable
+from twinlens.planning.fit.answer import (
+    COUNTS,
+    TRAINING_SHORT,
+    Fit,
+    Placement,
+    change,
+    expert_degrees,
+    pipeline_degrees,
+    tensor_degrees,
+    usable,
+)
 from twinlens.planning.fit.training import Training, training_parts
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -9,20 +10,20 @@ from typing import Any
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.planning.prediction.band import LEVEL, Band
-from twinlens.planning.prediction.device_rates import architecture, is_calibrated_kind, rates_of
-from twinlens.planning.prediction.label import serving_labels, training_labels
-from twinlens.planning.prediction.place import layout_of
+from twinlens.planning.fit.answer import usable
+from twinlens.planning.fit.runtime import runtime_of
+from twinlens.planning.fit.serving import Serving, most_sequences
+from twinlens.planning.prediction.band import LEVEL, Band, Calibrated, shipped
+from twinlens.planning.prediction.place import architecture, is_calibrated_kind, layout_of, rates_of
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
-from twinlens.planning.prediction.room import room
-from twinlens.planning.prediction.serving import closed_loop, open_loop
-from twinlens.planning.prediction.shipped import Calibrated, shipped
+from twinlens.planning.prediction.serving import Tail, closed_loop, closed_tail, open_loop, open_tail
 from twinlens.planning.prediction.step_time import decode_step
-from twinlens.planning.prediction.stored import stored
-from twinlens.planning.prediction.tail import Tail, closed_tail, open_tail
 from twinlens.planning.prediction.training import TrainingLayout, training_step
-from twinlens.planning.prediction.work import work_of
+from twinlens.planning.prediction.work import held_format, stored, work_of
+from twinlens.planning.subject import Subject
 from twinlens.spec.device import Device
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.parameter import parameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,3 +187,68 @@ def _said(value: float, metric: str, question: Any, known: Calibrated) -> Said:
 def _unseen(question: Any, known: Calibrated) -> tuple[str, ...]:
     names = {"device": question.device.name, "engine": question.engine, "model": question.model}
     return tuple(kind for kind, name in names.items() if name not in known.seen[kind])
+
+
+# Groups of a question: what a constant may differ by.
+
+
+def serving_labels(
+    engine: str,
+    vendor: str,
+    arch: str,
+    product: str,
+    shape: DecoderShape,
+    *,
+    disaggregated: bool = False,
+    scenario: str = "",
+    release: str = "",
+    era: str = "",
+) -> tuple[str, ...]:
+    """Groups of a question about serving. `era`: the year of software that is older than the others."""
+    own = [f"engine:{engine}", f"arch:{arch}", f"vendor:{vendor}", f"format:{product}", f"engine+arch:{engine}+{arch}"]
+    return (
+        *own,
+        *_kinds(shape),
+        *(["disaggregated"] if disaggregated else []),
+        *([f"scenario:{scenario}"] if scenario else []),
+        *([f"release:{release}"] if release else []),
+        *([f"era:{era}"] if era else []),
+    )
+
+
+def training_labels(
+    engine: str, arch: str, precision: str, shape: DecoderShape, *, release: str = "", adapters: bool = False
+) -> tuple[str, ...]:
+    """Groups of a question about training. Releases differ most in mixtures of experts."""
+    own = [f"engine:{engine}", f"arch:{arch}", f"format:{precision}"]
+    young = [f"release:{release}"] if shape.experts and release else []
+    return (*own, *_kinds(shape), *young, *(["adapters"] if adapters else []))
+
+
+def _kinds(shape: DecoderShape) -> list[str]:
+    kinds = {"experts": shape.experts, "latent": shape.mla, "recurrent": shape.recurrent}
+    return [name for name, there in kinds.items() if there]
+
+
+# Room of a question: sequences whose cache fits beside the weights, by the memory of `plan fit`.
+
+
+def plan_of(question: ServingQuestion) -> Serving:
+    """One user of a question as `plan fit` asks about it."""
+    subject = question.subject or Subject(question.model, parameters(question.shape).total, question.shape)
+    return Serving(
+        subject,
+        held_format(question.precision, subject),
+        kv_element_bytes=question.kept.kv_bytes,
+        context=math.ceil(question.prompt + question.answer),
+        runtime=runtime_of(question.engine),
+        pipeline=question.pipeline,
+        groups=question.data,
+    )
+
+
+def room(question: ServingQuestion) -> int:
+    """Whole sequences that one copy has room for at a time, over all its groups; 0 where not even one fits."""
+    plan, device = plan_of(question), question.device
+    bytes_each = usable(device, plan.runtime.memory_share).number
+    return int(most_sequences(plan, bytes_each, device.known_memory_bytes, question.tensor))

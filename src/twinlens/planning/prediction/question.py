@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlens.errors import BadInput
-from twinlens.planning.prediction.stored import Stored, kept_cache, stored
+from twinlens.planning.prediction.work import Stored, kept_cache, stored
 from twinlens.planning.subject import Subject
 from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twinlens.planning.check.answer import Check
-from twinlens.planning.check.stack import Ruling
+from twinlens.planning.check.answer import Check, Ruling
 from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean

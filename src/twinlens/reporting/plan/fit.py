@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twinlens.planning.figure import Figure
-from twinlens.planning.fit.answer import Fit
-from twinlens.planning.fit.placement import Placement
+from twinlens.planning.fit.answer import Fit, Placement
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twinlens.planning.figure import Figure
-from twinlens.planning.method.answer import Method
-from twinlens.planning.method.way import Way
+from twinlens.planning.method import Method, Way
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, Document, Line, Table, Tone, row
 from twinlens.reporting.wording.finding import clause_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twinlens.planning.figure import Figure
-from twinlens.planning.models.answer import Choice
-from twinlens.planning.models.candidate import Candidate
+from twinlens.planning.models import Candidate, Choice
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Cell, Document, Line, Table, Tone, cells, row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import altair as alt
 
-from twinlens.planning.roi.answer import Roi
-from twinlens.planning.roi.outlay import outlay
+from twinlens.planning.outlay import outlay
+from twinlens.planning.roi import Roi
 from twinlens.reporting.chart.figure import INK, PART_COLOURS, WIDTH, Figure, data, figure
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.money import WAYS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinlens.planning.quotes.answer import Quotes
+from twinlens.planning.quotes import Quotes
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Document, Line, row
 from twinlens.reporting.wording.finding import clause_of

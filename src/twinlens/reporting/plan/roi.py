@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from twinlens.planning.figure import Figure
-from twinlens.planning.roi.answer import FRONTIER_MONTHS, Roi
-from twinlens.planning.roi.sensitivity import Swing
+from twinlens.planning.roi import FRONTIER_MONTHS, Roi, Swing
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, Document, Drawing, Line, Table, row
 from twinlens.reporting.plan.cost import prices

@@ -13,8 +13,7 @@ from twinlens.units import digits
 
 if TYPE_CHECKING:  # sentences of findings are in every verb, planning is not
     from twinlens.planning.figure import Figure, Input
-    from twinlens.planning.fit.answer import Fit
-    from twinlens.planning.fit.placement import Placement
+    from twinlens.planning.fit.answer import Fit, Placement
     from twinlens.planning.fit.serving import Serving
     from twinlens.planning.fit.training import Training
     from twinlens.record.finding import Finding

@@ -163,7 +163,7 @@ def memory(finding: Finding) -> str:
 
 def short_words(short: float) -> str:
     """By how much a sum of parts may be too small: measured in serving, caution in training."""
-    from twinlens.planning.fit.placement import MEMORY_ERROR
+    from twinlens.planning.fit.answer import MEMORY_ERROR
 
     share = f"{100 * short:.0f} %"
     if short > MEMORY_ERROR:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from twinlens.planning.check.answer import Check
-from twinlens.planning.check.stack import Ruling, Stack
+from twinlens.planning.check.answer import Check, Ruling, Stack
 from twinlens.planning.figure import Amount, Figure, Input
 from twinlens.planning.fit.serving import Serving
 from twinlens.reporting.display import clean

@@ -8,9 +8,8 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.wording.number import number
 
 if TYPE_CHECKING:
-    from twinlens.planning.method.answer import Method
-    from twinlens.planning.method.rule import MethodRule
-    from twinlens.planning.method.way import Way
+    from twinlens.planning.method import Method, Way
+    from twinlens.planning.need import MethodRule
     from twinlens.record.finding import Finding
 
 WAYS = {

@@ -8,8 +8,7 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.wording.finding import clause_of
 
 if TYPE_CHECKING:
-    from twinlens.planning.models.answer import Choice
-    from twinlens.planning.models.candidate import Candidate
+    from twinlens.planning.models import Candidate, Choice
 
 
 def head_words(choice: Choice) -> str:

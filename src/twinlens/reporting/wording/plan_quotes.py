@@ -8,7 +8,7 @@ from twinlens.reporting.display import clean
 from twinlens.units import digits
 
 if TYPE_CHECKING:
-    from twinlens.planning.quotes.answer import Quotes
+    from twinlens.planning.quotes import Quotes
     from twinlens.record.finding import Finding
 
 _AXES = {"commitment_months": "months of commitment", "slo": "SLO", "counts": "tokens that the throughput counts"}

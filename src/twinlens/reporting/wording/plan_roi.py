@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.planning.figure import Figure
-from twinlens.planning.roi.answer import Roi
+from twinlens.planning.roi import Roi
 from twinlens.reporting.wording.money import WAYS, money_words
 from twinlens.units import digits
 

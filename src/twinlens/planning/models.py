@@ -1,24 +1,25 @@
-"""One model on the box that was asked about: memory, predicted speed and cost, and what a user says of it."""
+"""The Pareto set of models that keep all constraints: less memory, less time per token, more tokens, more quality."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.planning.figure import Figure, Input, absent
-from twinlens.planning.fit.placement import Placement
+from twinlens.planning.fit.answer import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import divided, placed
 from twinlens.planning.prediction.answer import refuse_processor, serving_answer
-from twinlens.planning.prediction.band import LEVEL
-from twinlens.planning.prediction.device_rates import is_rated
+from twinlens.planning.prediction.band import LEVEL, shipped
+from twinlens.planning.prediction.place import is_rated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.shipped import shipped
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+
+# One model on the box that was asked about: memory, predicted speed and cost, and what a user says of it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,3 +160,58 @@ def _no(why: str, **numbers: Any) -> Finding:
 
 def _unknown(name: str, unit: str, model: str, needs: str) -> Figure:
     return absent(name, unit, Finding("plan-unknown", "warns", name, {"model": model, "needs": needs}))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`candidates` in the order asked for; `beaten`: a possible model and one that is as good on each axis."""
+
+    device: Device
+    devices: int
+    candidates: tuple[Candidate, ...]
+    beaten: tuple[tuple[str, str], ...]
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The Pareto set."""
+        lost = {name for name, _ in self.beaten}
+        return tuple(each.name for each in self.candidates if not each.against and each.name not in lost)
+
+    def __json__(self) -> dict[str, Any]:
+        """The arithmetic, as plain data."""
+        return {
+            "device": self.device.name,
+            "devices": self.devices,
+            "best": self.best,
+            "beaten": self.beaten,
+            "models": self.candidates,
+        }
+
+
+def choice(candidates: Sequence[Candidate], device: Device, devices: int) -> Choice:
+    """What is left after the constraints, and which of it is beaten by what."""
+    possible = [each for each in candidates if not each.against]
+    beaten = []
+    for each in possible:
+        by = next((other for other in possible if other is not each and beats(other, each)), None)
+        if by is not None:
+            beaten.append((each.name, by.name))
+    return Choice(device, devices, tuple(candidates), tuple(beaten))
+
+
+def beats(one: Candidate, other: Candidate) -> bool:
+    """As good on every axis and better on one; one with a score and one without are not compared."""
+    pairs = list(zip(_axes(one), _axes(other), strict=True))
+    mine, its = one.told.quality, other.told.quality
+    if (mine is None) != (its is None):
+        return False
+    if mine is not None and its is not None:
+        pairs.append((-mine, -its))
+    return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def _axes(one: Candidate) -> tuple[float, float, float]:
+    """Smaller is better."""
+    if one.bytes is None or one.tpot.value is None or one.throughput.value is None:
+        raise ValueError(f"{one.name} has no figures to be compared by")
+    return one.bytes, float(one.tpot.value), -float(one.throughput.value)

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 from twinlens.planning.check.deadline import Mfu, device_hours
-from twinlens.planning.cost.cent import CENT
-from twinlens.planning.figure import End, Figure, Input, absent, total
-from twinlens.planning.fit.placement import Placement
+from twinlens.planning.cost.algebra import CENT
+from twinlens.planning.figure import End, Figure, Input, absent, each_once, total
+from twinlens.planning.fit.answer import Placement
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, fewest, placed
-from twinlens.planning.method.against import TRAINED, against
-from twinlens.planning.method.need import PER_MONTH, Need, Part
-from twinlens.planning.method.rule import CHINCHILLA, SHORTFALL, MethodRule, Step, ruling
+from twinlens.planning.need import (
+    CHINCHILLA,
+    FEW_EXAMPLES,
+    MANY_EXAMPLES,
+    PER_MONTH,
+    SHORTFALL,
+    MethodRule,
+    Need,
+    Part,
+    Step,
+    ruling,
+)
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 from twinlens.theory.flop import prefill_flop
+from twinlens.units import HOURS_A_MONTH
 
 WAYS: dict[str, tuple[Step, ...]] = {
     "prompt": ("prompt",), "retrieval": ("retrieval",), "lora": ("lora",), "qlora": ("qlora",), "full": ("full",),
@@ -201,3 +212,137 @@ def _reason(figure: Figure) -> Finding:
     if figure.reason is None:
         raise ValueError(f"{figure.name} is absent and does not say why")
     return figure.reason
+
+
+# Reasons that put a way to meet a need out of the question: weights, memory, time, and money.
+
+TRAINED: tuple[Step, ...] = ("lora", "qlora", "full", "scratch")
+"""Steps that train weights."""
+
+
+def against(
+    need: Need,
+    device: str,
+    devices: int,
+    steps: tuple[Step, ...],
+    once: Figure,
+    memory: Placement | None,
+    cost: Figure,
+    meets: tuple[tuple[Part, MethodRule], ...],
+) -> tuple[Finding, ...]:
+    """Why a way is out of the question on so many devices; () where it is not.
+
+    `once`: device-hours of training; `cost` in the currency of the budget. Each is judged by the far end of its band.
+    """
+    found = []
+    if any(part == "own-weights" and rule.level == "no" for part, rule in meets):
+        found.append(_no("own-weights"))
+    if any(step in TRAINED for step in steps) and once.value == 0:
+        found.append(_no("nothing-to-train-on"))
+    if memory is not None and (memory.devices > devices or memory.fits is False):
+        found.append(_no("memory", needs=memory.devices, has=devices, device=device))
+    if need.deadline_s is not None and once.value and once.end("high") * 3600 / devices > need.deadline_s:
+        found.append(_no("deadline", hours=once.end("high") / devices, limit_h=need.deadline_s / 3600))
+    times = PER_MONTH[need.changes] if need.corpus and "retrieval" not in steps else 0.0
+    if times and once.value and once.end("high") / devices > HOURS_A_MONTH / times:
+        found.append(_no("changes", hours=once.end("high") / devices, limit_h=HOURS_A_MONTH / times))
+    if need.budget is not None and cost.value is not None and Decimal(str(cost.end("high"))) > need.budget:
+        found.append(_no("budget", cost=cost.end("high"), limit=float(need.budget), months=need.months))
+    return tuple(found)
+
+
+def _no(why: str, **numbers: Any) -> Finding:
+    return Finding("plan-method", "notes", why, numbers)
+
+
+# The method that meets most of a need for the fewest device-hours, and single changes that make it another.
+
+_REQUESTS = (0.001, 0.01, 0.1, 10.0, 100.0, 1000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """`ways` in the order of `WAYS`; `chosen` None where all are out of the question. `flips`: what changes it."""
+
+    asked: Asked
+    ways: tuple[Way, ...]
+    chosen: Way | None
+    flips: tuple[Finding, ...] = ()
+
+    def assumptions(self) -> tuple[Finding, ...]:
+        """All that was taken for granted, each once."""
+        costs = (each for way in self.ways for each in way.cost.all_assumptions())
+        return each_once((*self.asked.subject.assumed, *costs))
+
+    def __json__(self) -> dict[str, Any]:
+        """The arithmetic, as plain data."""
+        need = self.asked.need
+        return {
+            "model": self.asked.subject.name,
+            "device": self.asked.device.name,
+            "devices": self.asked.devices,
+            "needs": need.parts,
+            "requests": need.requests,
+            "months": need.months,
+            "chosen": self.chosen.name if self.chosen else None,
+            "ways": self.ways,
+            "flips": self.flips,
+            "assumptions": self.assumptions(),
+        }
+
+
+def method_answer(asked: Asked) -> Method:
+    """All ways, the one that is chosen, and what would change that."""
+    ways = tuple(way_of(name, asked) for name in WAYS)
+    chosen = chosen_of(ways)
+    return Method(asked, ways, chosen, tuple(_flips(asked, chosen)))
+
+
+def chosen_of(ways: tuple[Way, ...]) -> Way | None:
+    """Of those that are possible the one that lacks least; of these the one of the fewest hours, then the simplest."""
+    possible = [each for each in ways if not each.against and each.hours.value is not None]
+    return min(possible, key=lambda way: (way.shortfall, way.hours.number), default=None)
+
+
+def _flips(asked: Asked, chosen: Way | None) -> Iterator[Finding]:
+    """One input changed at a time, kept where another way is then chosen; of requests the nearest on each side."""
+    name = chosen.name if chosen else None
+    sides: set[bool] = set()
+    for what, numbers, other in _others(asked):
+        now = chosen_of(tuple(way_of(each, other) for each in WAYS))
+        if now is None or now.name == name:
+            continue
+        more = what == "requests" and other.need.requests > asked.need.requests
+        if what == "requests":
+            if more in sides:
+                continue
+            sides.add(more)
+        yield Finding("plan-method-flip", "notes", what, {**numbers, "way": now.name})
+
+
+def _others(asked: Asked) -> Iterator[tuple[str, dict[str, Any], Asked]]:
+    need = asked.need
+
+    def changed(what: str, value: Any, **fields: Any) -> tuple[str, dict[str, Any], Asked]:
+        return what, {"value": value}, replace(asked, need=replace(need, **fields))
+
+    if need.corpus:
+        yield changed("no-corpus", 0, corpus=0.0)
+        yield from (changed("changes", each, changes=each) for each in ("never", "daily") if each != need.changes)
+    else:
+        yield changed("corpus", 10_000_000, corpus=1e7)
+    yield changed("no-style" if need.style else "style", not need.style, style=not need.style)
+    yield from (
+        changed("examples", many, examples=many) for many in (0, FEW_EXAMPLES, MANY_EXAMPLES) if many != need.examples
+    )
+    for times in sorted(_REQUESTS, key=lambda each: max(each, 1 / each)):
+        yield changed("requests", need.requests * times, requests=need.requests * times)
+    if need.budget is not None:
+        yield changed("no-budget", 0, budget=None)
+    if need.deadline_s is not None:
+        yield changed("no-deadline", 0, deadline_s=None)
+    for many in (8, 64):
+        if many > asked.devices:
+            yield "devices", {"value": many, "device": asked.device.name}, replace(asked, devices=many)
+    if not need.own_weights:
+        yield changed("own-weights", 1, own_weights=True)

@@ -1,1 +1,0 @@
-"""Method: prompt, retrieval, fine-tuning or training from scratch, by what is needed and what each costs."""
