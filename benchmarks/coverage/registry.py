@@ -41,7 +41,7 @@ KINDS = (
     Kind("a ratio of two estimates", ("stats/estimator/ratio.py:ratio",), "coverage-others.md",
          ("| ratio of independent estimates |",)),
     Kind("a difference of two estimates; added waits take both at their worst, which is wider",
-         ("stats/estimator/ratio.py:difference", "diagnosis/first_token.py:added_wait"), "coverage-others.md",
+         ("stats/estimator/ratio.py:difference", "diagnosis/time_split.py:added_wait"), "coverage-others.md",
          ("| difference of independent estimates |",)),
     Kind("a ratio of points that took turns", ("stats/paired/ratio.py:ratio_over", "stats/paired/ratio.py:_estimate"),
          "coverage-paired.md",
@@ -65,15 +65,15 @@ KINDS = (
     Kind(
         "another interval, moved by an exact law: a factor, an inverse, a logarithm, a cut at what can be",
         (
-            "comparison/adapter_cost.py:_inverse", "comparison/adapter_cost.py:_less_one",
-            "comparison/adapter_cost.py:_negative", "comparison/effect.py:_no_narrower",
+            "comparison/scaling.py:_less_one",
+            "comparison/scaling.py:_negative", "comparison/effect.py:_no_narrower",
             "comparison/scaling.py:_inverse", "comparison/scaling.py:_times", "stats/compliance.py:_shifted",
             "stats/estimator/repeats.py:cut", "stats/estimator/repeats.py:inverse", "stats/estimator/repeats.py:scaled",
             "stats/metrics/fidelity.py:_clip", "stats/metrics/fidelity.py:_exponential",
             "stats/metrics/training.py:_gap", "stats/metrics/training.py:_share_of_time",
             "stats/server/metrics.py:_levels", "stats/serving/metrics.py:_not_negative",
             "stats/serving/latency.py:waits", "stats/steady/segment.py:retention", "api/plan/measured.py:measured",
-            "diagnosis/utilisation.py:utilisation",
+            "diagnosis/scale_out.py:utilisation",
         ),
     ),
     Kind(

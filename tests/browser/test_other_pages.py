@@ -17,9 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "comparison"))
 from sides import side
 from twinlens.comparison.history import Entry, History, history
 from twinlens.comparison.ledger import Prices, ledger
-from twinlens.comparison.lenses import lens_rows
+from twinlens.comparison.lenses import lens_rows, runtime_shares
 from twinlens.comparison.ranking import rankings
-from twinlens.comparison.runtime_share import runtime_shares
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.diagnosis.diagnosis import diagnose_run

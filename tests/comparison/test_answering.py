@@ -9,8 +9,15 @@ import pytest
 
 from sides import side
 from twinlens.api.answers import answers
-from twinlens.comparison.answering import candidates, setting, settings_for
-from twinlens.comparison.question import Question, path_of, question_of, question_of_spec
+from twinlens.comparison.answering import (
+    Question,
+    candidates,
+    path_of,
+    question_of,
+    question_of_spec,
+    setting,
+    settings_for,
+)
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.spec.load import load

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from sides import side
-from twinlens.comparison.aspect import RULES, rule_of_path
-from twinlens.comparison.attribution import things
-from twinlens.comparison.difference import differences
+from twinlens.comparison.difference import RULES, differences, rule_of_path
 from twinlens.comparison.side import Side
+from twinlens.comparison.verdict import things
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.field import FIELDS
 from twinlens.record.executor.record import ExecutorRecord, Fact, observed

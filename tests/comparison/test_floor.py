@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sides import side
-from twinlens.comparison.floor import floor_of
+from twinlens.comparison.effect import floor_of
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.reporting.wording.comparison import effect_words

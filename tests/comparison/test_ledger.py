@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sides import side
+from twinlens.comparison.difference import workload_hash
 from twinlens.comparison.ledger import OWN_LOAD, Prices, ledger
 from twinlens.comparison.side import Side
-from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding

@@ -12,8 +12,8 @@ from scipy.stats import t as student
 
 from sides import side
 from twinlens.comparison.limit import Limit, failures, limit_of
-from twinlens.comparison.match import pairs_of
-from twinlens.comparison.metric_name import one_metric
+from twinlens.comparison.ranking import pairs_of
+from twinlens.comparison.side import one_metric
 from twinlens.comparison.verdict import compare, of_metric
 from twinlens.errors import BadInput
 from twinlens.reporting.wording.finding import sentence_of

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sides import side
+from twinlens.comparison.difference import workload_hash
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
-from twinlens.comparison.workload_hash import workload_hash
 from twinlens.reporting.wording.finding import sentence_of
 
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sides import side
-from twinlens.comparison.lenses import change_of, lens_rows
-from twinlens.comparison.runtime_share import runtime_shares
+from twinlens.comparison.lenses import change_of, lens_rows, runtime_shares
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.errors import BadInput

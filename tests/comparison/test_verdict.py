@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sides import side
-from twinlens.comparison.match import pairs_of
+from twinlens.comparison.ranking import pairs_of
 from twinlens.comparison.verdict import Comparison, compare
 from twinlens.record.finding import Finding
 from twinlens.reporting.comparing.comparison import comparison_document

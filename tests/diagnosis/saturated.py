@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.diagnosis.evidence import Evidence
-from twinlens.diagnosis.partition import Partition, partition_of
-from twinlens.diagnosis.phase import Phase
+from twinlens.diagnosis.phase import Partition, Phase, partition_of
 from twinlens.record.estimate import Estimate
 from twinlens.units import BYTES_PER_S, FLOP_PER_S, RATIO
 

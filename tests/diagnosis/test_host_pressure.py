@@ -9,7 +9,7 @@ import pytest
 
 from diagnosis.saturated import decoded, step, trained
 from twinlens.diagnosis.diagnosis import diagnose_evidence
-from twinlens.diagnosis.host_pressure import host_pressure
+from twinlens.diagnosis.time_split import host_pressure
 from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from diagnosis.saturated import CEILINGS, decoded, rate, step, trained
 from twinlens.diagnosis.evidence import Evidence
-from twinlens.diagnosis.repeats import agreed, joined
-from twinlens.diagnosis.verdict import verdict_of
+from twinlens.diagnosis.verdict import agreed, joined, verdict_of
 from twinlens.record.finding import Finding
 
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, trained
 from diagnosis.test_scale_out import demo
-from twinlens.diagnosis.decoder import decode_floor_s, roofs_of, weights_bytes
+from twinlens.diagnosis.decoder import batch_at_flip, decode_floor_s, roofs_of, weights_bytes
 from twinlens.diagnosis.evidence import Evidence
-from twinlens.diagnosis.flip import batch_at_flip
 from twinlens.diagnosis.quantise import CASTS, Sibling, quantise, times_in
 from twinlens.pages import find
 from twinlens.record.estimate import Estimate

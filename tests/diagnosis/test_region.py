@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from diagnosis.saturated import CEILINGS, decoded, request, served, step, trained
 from diagnosis.test_scale_out import demo
-from twinlens.diagnosis.decoder import Roofs, cache_bytes, weights_bytes
+from twinlens.diagnosis.decoder import (
+    Roofs,
+    Trained,
+    batch_at_flip,
+    cache_bytes,
+    context_at_cache,
+    samples_at_flip,
+    weights_bytes,
+)
 from twinlens.diagnosis.evidence import Evidence
-from twinlens.diagnosis.flip import Trained, batch_at_flip, context_at_cache, samples_at_flip
-from twinlens.diagnosis.region import prompt_at_flip, region
+from twinlens.diagnosis.quantise import prompt_at_flip, region
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 from twinlens.theory.flop import prefill_flop

@@ -13,7 +13,7 @@ import twinlens as tl
 from diagnosis.saturated import decoded, step, trained
 from material import inference, measured, study_of, training
 from twinlens.cli.main import app
-from twinlens.diagnosis.in_use import in_use
+from twinlens.diagnosis.time_split import in_use
 from twinlens.diagnosis.verdict import verdict_of
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, told, trained
 from twinlens.diagnosis.decoder import Decoder
 from twinlens.diagnosis.evidence import Evidence
-from twinlens.diagnosis.scale_out import batch_gain, device_gain, scale_out
-from twinlens.diagnosis.utilisation import utilisation
+from twinlens.diagnosis.scale_out import batch_gain, device_gain, scale_out, utilisation
 from twinlens.pages import find
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding

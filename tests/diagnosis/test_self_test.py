@@ -22,8 +22,7 @@ from twinlens.diagnosis.evidence import Evidence
 from twinlens.errors import BadInput, Interrupted
 from twinlens.pages import codes
 from twinlens.proof.carry_out import Result, carry_out, judged
-from twinlens.proof.case import CASES, Case, Pace, Program, spec_data
-from twinlens.proof.small_server import Engine
+from twinlens.proof.small_server import CASES, Case, Engine, Pace, Program, spec_data
 from twinlens.reporting.document.terminal import screen as in_terminal
 from twinlens.reporting.judging.self_test import self_test_document
 from twinlens.reporting.wording.self_test import WHY, decided_by, wrong_words

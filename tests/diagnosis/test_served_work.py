@@ -9,8 +9,8 @@ from diagnosis.saturated import CEILINGS, PEAK, STREAM, request, seen, told
 from served_rows import columns, failed, row
 from twinlens.diagnosis.counter import counters_of
 from twinlens.diagnosis.phase import Phase, bounded_place_of, place_of
+from twinlens.diagnosis.scale_out import utilisation
 from twinlens.diagnosis.served_work import decoding_together, served_phases
-from twinlens.diagnosis.utilisation import utilisation
 from twinlens.diagnosis.verdict import phase_verdict
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, PrecisionCheck, observed

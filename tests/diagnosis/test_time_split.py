@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from diagnosis.saturated import told
 from served_rows import columns, failed, row
-from twinlens.diagnosis.partition import Partition, partition_of
+from twinlens.diagnosis.phase import Partition, partition_of
 from twinlens.diagnosis.time_split import of_lockstep, of_served, of_steps
 from twinlens.record.step import STEP_SCHEMA, Steps
 

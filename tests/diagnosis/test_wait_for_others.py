@@ -14,8 +14,8 @@ from twinlens.api.runs import material_of
 from twinlens.api.siblings import Studies
 from twinlens.diagnosis.diagnosis import diagnose_run
 from twinlens.diagnosis.evidence import Evidence
-from twinlens.diagnosis.first_token import LowerLoad, added_wait, first_token_wait
 from twinlens.diagnosis.rule.wait_for_others import wait_for_others
+from twinlens.diagnosis.time_split import LowerLoad, added_wait, first_token_wait
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate

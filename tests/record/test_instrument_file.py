@@ -13,8 +13,8 @@ import twinlens as tl
 from material import for_rows, measured, training
 from twinlens.api.instrument import kept_counters
 from twinlens.cli.main import app
+from twinlens.comparison.difference import workload_hash
 from twinlens.comparison.side import Side
-from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.beside import Profile, keep_profile, kept_profile

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from report_material import training_run
-from twinlens.diagnosis.phase_work import phase_work
+from twinlens.diagnosis.phase import phase_work
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.chart.label import Box, label_boxes
 from twinlens.reporting.chart.placed import placed_points

@@ -9,8 +9,8 @@ import pytest
 
 from report_material import inference_run
 from twinlens.api.table import table
+from twinlens.comparison.lenses import SHOWN, SwitchRow, switch_rows
 from twinlens.comparison.side import Side, rates_of
-from twinlens.comparison.switches import SHOWN, SwitchRow, switch_rows
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding

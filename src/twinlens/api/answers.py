@@ -8,8 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.compare import sides
-from twinlens.comparison.answering import Candidate, Missing, candidates, setting, settings_for
-from twinlens.comparison.question import DEVICE, LENS, UNREADABLE, Question, question_of, question_of_spec
+from twinlens.comparison.answering import (
+    DEVICE,
+    LENS,
+    UNREADABLE,
+    Candidate,
+    Missing,
+    Question,
+    candidates,
+    question_of,
+    question_of_spec,
+    setting,
+    settings_for,
+)
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput
 from twinlens.measurement.preflight.quantiles import long_enough_s

@@ -14,14 +14,12 @@ from twinlens.api.questions import COMPARE, Compare
 from twinlens.api.questions import Ledger as LedgerAsked
 from twinlens.api.runs import material_of, read
 from twinlens.api.shown import Found
-from twinlens.comparison.floor import Floor, floor_of
+from twinlens.comparison.effect import Floor, floor_of
 from twinlens.comparison.ledger import Ledger, Prices
 from twinlens.comparison.ledger import ledger as ledger_of
 from twinlens.comparison.limit import failures, limit_of
-from twinlens.comparison.match import Pairs, pairs_of
-from twinlens.comparison.metric_name import one_metric
-from twinlens.comparison.ranking import Ranking, rankings
-from twinlens.comparison.side import Side, rates_of
+from twinlens.comparison.ranking import Pairs, Ranking, pairs_of, rankings
+from twinlens.comparison.side import Side, one_metric, rates_of
 from twinlens.comparison.verdict import Comparison, of_metric
 from twinlens.comparison.verdict import compare as compare_sides
 from twinlens.errors import BadInput

@@ -13,14 +13,13 @@ from twinlens.api.question import asks
 from twinlens.api.questions import COMPARE
 from twinlens.api.questions import History as Asked
 from twinlens.api.runs import read
+from twinlens.comparison.difference import workload_hash
 from twinlens.comparison.effect import headline
 from twinlens.comparison.history import Entry, History
 from twinlens.comparison.history import history as history_of
-from twinlens.comparison.match import point_key
-from twinlens.comparison.metric_name import metric_of
-from twinlens.comparison.side import Side
+from twinlens.comparison.ranking import point_key
+from twinlens.comparison.side import Side, metric_of
 from twinlens.comparison.verdict import compare
-from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from twinlens.comparison.difference import workload_hash
 from twinlens.comparison.side import Side
-from twinlens.comparison.workload_hash import workload_hash
 from twinlens.diagnosis.counter import Counter, kernels_counter
 from twinlens.errors import BadInput
 from twinlens.record.beside import keep_profile, kept_profile

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from twinlens.api.compare import compared, pairs, ranked
-from twinlens.comparison.match import Pairs
+from twinlens.comparison.ranking import Pairs
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.record.run import Run

@@ -11,7 +11,7 @@ from typing import Any
 
 from twinlens.errors import BadInput, nearest
 from twinlens.proof.carry_out import Result, carry_out
-from twinlens.proof.case import CASES, Case
+from twinlens.proof.small_server import CASES, Case
 from twinlens.record.codec import encode
 from twinlens.reporting.wording.finding import with_words
 from twinlens.reporting.wording.self_test import why_words

@@ -9,8 +9,8 @@ from pathlib import Path
 from twinlens.api.already_tried import already_tried
 from twinlens.api.runs import material_of, read
 from twinlens.diagnosis.evidence import evidence_of
-from twinlens.diagnosis.first_token import LowerLoad, first_token_wait
 from twinlens.diagnosis.quantise import Sibling
+from twinlens.diagnosis.time_split import LowerLoad, first_token_wait
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding

@@ -12,12 +12,10 @@ from twinlens.api.question import asks
 from twinlens.api.questions import COMPARE
 from twinlens.api.questions import Table as Asked
 from twinlens.api.runs import summary
-from twinlens.comparison.lenses import LensRow, lens_rows
-from twinlens.comparison.match import Pairs, pairs_of
-from twinlens.comparison.runtime_share import RuntimeShares, runtime_shares
+from twinlens.comparison.lenses import LensRow, RuntimeShares, SwitchRow, lens_rows, runtime_shares, switch_rows
+from twinlens.comparison.ranking import Pairs, pairs_of
 from twinlens.comparison.side import Side, rates_of
-from twinlens.comparison.switches import SwitchRow, switch_rows
-from twinlens.diagnosis.fitness import fitness, training_state
+from twinlens.diagnosis.verdict import fitness, training_state
 from twinlens.errors import BadInput, nearest
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding

@@ -10,7 +10,7 @@ from twinlens.api.compare import compared, comparison_json, floor, ledger, pairs
 from twinlens.api.questions import COMPARE, Compare, History, Ledger, Table
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.comparison.limit import failures, limit_of
-from twinlens.comparison.metric_name import one_metric
+from twinlens.comparison.side import one_metric
 from twinlens.comparison.verdict import of_metric
 from twinlens.errors import GateFailed
 from twinlens.record.codec import encode

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from twinlens.comparison.difference import workload_hash
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import Comparison, compare, without_ratio
-from twinlens.comparison.workload_hash import workload_hash
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlens.comparison.effect import Effect
-from twinlens.comparison.metric_name import is_same, one_metric
-from twinlens.comparison.side import Side
+from twinlens.comparison.side import Side, is_same, one_metric
 from twinlens.comparison.verdict import Comparison
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate

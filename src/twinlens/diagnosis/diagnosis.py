@@ -6,16 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twinlens.diagnosis.counter import Counter, counters_of
+from twinlens.diagnosis.counter import Counter, counters_of, with_instruments
 from twinlens.diagnosis.evidence import Evidence, evidence_of
-from twinlens.diagnosis.first_token import LowerLoad, first_token_wait
-from twinlens.diagnosis.instrument_counter import with_instruments
-from twinlens.diagnosis.partition import Partition
-from twinlens.diagnosis.phase import known
+from twinlens.diagnosis.phase import Partition, known
 from twinlens.diagnosis.probe_ceilings import LINK
-from twinlens.diagnosis.quantise import Siblings, quantise
-from twinlens.diagnosis.region import region
-from twinlens.diagnosis.repeats import agreed, joined
+from twinlens.diagnosis.quantise import Siblings, quantise, region
 from twinlens.diagnosis.rule import (
     batch_below_ridge,
     cache_full,
@@ -31,7 +26,8 @@ from twinlens.diagnosis.rule import (
 )
 from twinlens.diagnosis.rule.rule import Rule
 from twinlens.diagnosis.scale_out import scale_out
-from twinlens.diagnosis.verdict import ABOUT_KERNELS, phase_verdict, verdict_of
+from twinlens.diagnosis.time_split import LowerLoad, first_token_wait
+from twinlens.diagnosis.verdict import ABOUT_KERNELS, agreed, joined, phase_verdict, verdict_of
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate

@@ -10,7 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twinlens.diagnosis.asked import (
+from twinlens.diagnosis.decoder import (
+    Decoder,
+    Trained,
     decoder_of,
     devices_of,
     engine_formats_of,
@@ -19,16 +21,10 @@ from twinlens.diagnosis.asked import (
     slo_share_of,
     trained_of,
 )
-from twinlens.diagnosis.decoder import Decoder
-from twinlens.diagnosis.first_token import LowerLoad
-from twinlens.diagnosis.flip import Trained
-from twinlens.diagnosis.host_pressure import host_pressure
-from twinlens.diagnosis.in_use import in_use
 from twinlens.diagnosis.instrument import Instrument, instruments_of
-from twinlens.diagnosis.partition import Partition
-from twinlens.diagnosis.phase import Phase, known
+from twinlens.diagnosis.phase import Partition, Phase, known
 from twinlens.diagnosis.served_work import served_phases
-from twinlens.diagnosis.time_split import of_lockstep, of_served, of_steps
+from twinlens.diagnosis.time_split import LowerLoad, host_pressure, in_use, of_lockstep, of_served, of_steps
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding

@@ -1,13 +1,20 @@
-"""Phases of computation under the roofline: work by theory, time by the rows, ceilings as this run measured them."""
+"""Phases of computation under the roofline: their work, their time, the ceilings, and the parts a time is cut into."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.theory.flop import forward_flop_per_image, optimizer_flop
+from twinlens.theory.memory import layout_of
 from twinlens.theory.roofline import ridge_point
+from twinlens.theory.traffic import training_phase_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +105,87 @@ def known(estimates: Mapping[str, Estimate], name: str) -> float | None:
     """A value that is there and above 0."""
     value = estimates[name].value if name in estimates else None
     return value if value is not None and value > 0 else None
+
+
+# The time of a step or a request, split into parts on one clock: they add up to all of it.
+
+Unit = Literal["step", "request"]
+UNATTRIBUTED = "unattributed"
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """The mean time of one `unit` in seconds, by part, in the order in which it passes; "unattributed" comes last.
+
+    `count`: steps or requests behind it. `reason`: why there is none; then `parts` is empty.
+    """
+
+    unit: Unit
+    parts: Mapping[str, float]
+    count: int
+    reason: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The mean time of one step or request."""
+        return sum(self.parts.values())
+
+    def share(self, part: str) -> float:
+        """The share of a part, 0 to 1; 0 of a part that does not exist here."""
+        return self.parts.get(part, 0.0) / self.seconds if self.seconds else 0.0
+
+    def __json__(self) -> dict[str, Any]:
+        """A plain mapping, with the share of each part."""
+        parts = [{"part": name, "seconds": s, "share": self.share(name)} for name, s in self.parts.items()]
+        plain = {"unit": self.unit, "seconds": self.seconds, "count": self.count, "parts": parts}
+        return plain | ({"reason": self.reason} if self.reason else {})
+
+
+def partition_of(unit: Unit, total_s: float, spent_s: Mapping[str, float], count: int) -> Partition:
+    """A partition of `total_s`, summed over `count` steps or requests; what `spent_s` leaves is unattributed.
+
+    Absent where the parts come to more than there was: they then overlap, and no share of them means anything.
+    """
+    if count <= 0 or total_s <= 0:
+        return absent(unit, "no step or request of the window ended well")
+    left = total_s - sum(spent_s.values())
+    if left < -_ROUNDING * total_s or any(spent < -_ROUNDING * total_s for spent in spent_s.values()):
+        return absent(unit, "the parts overlap: together they are more than the time there was")
+    parts = {name: max(0.0, spent) / count for name, spent in spent_s.items()}
+    return Partition(unit, parts | {UNATTRIBUTED: max(0.0, left) / count}, count)
+
+
+def absent(unit: Unit, reason: str) -> Partition:
+    """No partition, and why."""
+    return Partition(unit, {}, 0, reason)
+
+
+# Work of each phase of a training step by theory: FLOP and least bytes of forward, backward and optimizer.
+
+
+def phase_work(run: Run) -> dict[str, tuple[float, float]]:
+    """FLOP and bytes of one step by phase, which sum to the step's; empty where the model or the work is not known, and
+    where an adapter is trained.
+
+    Forward is a third of the FLOP of a decoder's step, as backward forms two products for each of forward's. FLOP of
+    the optimizer are elementwise and come on top.
+    """
+    workload, done = run.spec.workload, known(run.facts.work, "step_flop") if run.facts else None
+    if not isinstance(workload, TrainingWorkload) or done is None or workload.method != "full":
+        return {}
+    try:
+        shape = run.spec.model.shape
+    except BadInput:
+        return {}  # the model's folder is not here any more
+    if shape is None:
+        return {}
+    if isinstance(shape, DecoderShape):
+        forward, seq_len = done / 3, workload.seq_len
+    else:
+        forward, seq_len = forward_flop_per_image(shape) * workload.global_batch, None
+    flop = {"forward": forward, "backward": done - forward, "optimize": optimizer_flop(shape)}
+    microbatch = run.spec.point.microbatch or workload.global_batch
+    accumulation = workload.global_batch // microbatch
+    moved = training_phase_bytes(shape, layout_of(run.spec.precision), microbatch, seq_len, accumulation)
+    return {phase: (flop[phase], float(moved[phase])) for phase in flop}

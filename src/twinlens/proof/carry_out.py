@@ -16,8 +16,7 @@ from twinlens.measurement.session import run_here
 from twinlens.measurement.study import measure_one
 from twinlens.measurement.summary_file import store_summary
 from twinlens.measurement.take_rows import SayProgress
-from twinlens.proof.case import Case, spec_data
-from twinlens.proof.small_server import small_server
+from twinlens.proof.small_server import Case, small_server, spec_data
 from twinlens.record.store import create_run, read_run
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec

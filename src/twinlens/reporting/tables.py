@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from twinlens.comparison.effect import Effect
-from twinlens.comparison.lenses import LensRow
-from twinlens.comparison.runtime_share import RuntimeShares, Share
-from twinlens.comparison.switches import SHOWN, SwitchRow
+from twinlens.comparison.lenses import SHOWN, LensRow, RuntimeShares, Share, SwitchRow
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
 from twinlens.reporting.comparison import first_effect, verdict_words

@@ -8,7 +8,7 @@ from typing import Any
 
 from twinlens.api.plan.number import UNREADABLE
 from twinlens.api.runs import material_of, read
-from twinlens.diagnosis.asked import shape_of
+from twinlens.diagnosis.decoder import shape_of
 from twinlens.errors import BadInput
 from twinlens.planning.fit.runtime import PLAIN, Measured, measured_parts
 from twinlens.planning.fit.serving import Serving, serving_parts

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.runs import material_of, read
-from twinlens.diagnosis.asked import shape_of
+from twinlens.diagnosis.decoder import shape_of
 from twinlens.errors import BadInput
 from twinlens.executors.torch.parallel.degrees import microbatch_of, stages_each
 from twinlens.executors.torch.parallel.options import KIND as PARALLEL

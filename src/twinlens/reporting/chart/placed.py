@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from twinlens.diagnosis.phase_work import phase_work
+from twinlens.diagnosis.phase import phase_work
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.view import Entry, LensView
 from twinlens.theory.roofline import attainable_flop_per_s

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twinlens.diagnosis.counter import Counter
 from twinlens.diagnosis.diagnosis import RULES, Diagnosis, diagnose_repeats
-from twinlens.diagnosis.partition import UNATTRIBUTED, Partition
+from twinlens.diagnosis.phase import UNATTRIBUTED, Partition
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
 from twinlens.reporting import display

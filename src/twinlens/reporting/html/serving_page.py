@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from altair.utils import schemapi
 
+from twinlens.comparison.lenses import switch_rows
 from twinlens.comparison.side import Side, rates_of
-from twinlens.comparison.switches import switch_rows
 from twinlens.record.beside import SearchRecord
 from twinlens.record.run import Run
 from twinlens.reporting import display

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twinlens.comparison.answering import Candidate
-from twinlens.comparison.question import LENS
+from twinlens.comparison.answering import LENS, Candidate
 from twinlens.reporting.document.block import Block, Document, Line, More, Tone, row
 from twinlens.reporting.wording.answers import candidate_words, verdict_words
 

@@ -64,7 +64,7 @@ def _expected(finding: Finding) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Remedy:
-    """`key`: as in `diagnosis/in_use.py`. `further`: what is left of it where it is in use; None: nothing."""
+    """`key`: as in `diagnosis/time_split.py`. `further`: what is left of it where it is in use; None: nothing."""
 
     key: str
     words: str
