@@ -142,7 +142,7 @@ def test_hostile_names_stay_words(browser: Any, tmp_path: Path) -> None:
 def test_paper_gets_the_answer_and_not_the_folded_evidence(browser: Any, report: Path, tmp_path: Path) -> None:
     opened = Opened(browser, report, 1280)
     opened.page.emulate_media(media="print")
-    assert opened.ask("document.querySelector('.said').getBoundingClientRect().height") > 0
+    assert opened.ask("document.querySelector('.panel').getBoundingClientRect().height") > 0
     assert opened.ask("document.querySelector('details:not(.printed)').getBoundingClientRect().height") == 0
     cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
     opened.page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
@@ -154,9 +154,29 @@ def test_paper_gets_the_answer_and_not_the_folded_evidence(browser: Any, report:
 
 def test_the_answer_comes_before_what_stands_against_it_and_that_is_short(browser: Any, report: Path) -> None:
     opened = Opened(browser, report, 1280)
-    said, against = (opened.ask(f"document.querySelector('{one}').offsetTop") for one in (".said", ".validity"))
+    said, against = (opened.ask(f"document.querySelector('{one}').offsetTop") for one in (".panels", ".validity"))
     assert said < against < 900
     assert opened.ask("document.querySelectorAll('.validity > ul > li').length") <= 3
+
+
+def test_the_first_screen_holds_both_lenses_side_by_side_and_the_page_is_six_screens(
+    browser: Any, report: Path
+) -> None:
+    opened = Opened(browser, report, 1280)
+    boxes = opened.ask("[...document.querySelectorAll('.panel')].map(one => one.getBoundingClientRect().toJSON())")
+    assert [box["top"] for box in boxes] == [boxes[0]["top"]] * 2
+    assert max(box["bottom"] for box in boxes) <= 800
+    assert opened.ask("document.documentElement.scrollHeight") <= 6 * 800
+    bars = opened.ask("[...document.querySelectorAll('.rate b')].map(one => one.getBoundingClientRect().width)")
+    assert len(bars) >= 2
+    assert max(bars) > 1, "intervals are drawn"
+    folds = opened.ask("[...document.querySelectorAll('details.fold > summary')].every(one => one.tabIndex === 0)")
+    assert folds, "a keyboard opens what is folded"
+
+
+def test_on_a_phone_the_answer_of_the_first_lens_is_on_the_first_screen(browser: Any, report: Path) -> None:
+    opened = Opened(browser, report, 390)
+    assert opened.ask("document.querySelector('.rates').getBoundingClientRect().bottom") <= 844
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

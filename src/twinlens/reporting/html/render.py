@@ -18,6 +18,7 @@ from twinlens.reporting.html import page
 from twinlens.reporting.html.cards import with_cards
 from twinlens.reporting.html.diagnosed import Diagnose, diagnosed_points
 from twinlens.reporting.html.method import definitions, reproduce
+from twinlens.reporting.html.panel import panels
 from twinlens.reporting.html.serving_page import served_parts
 from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
 from twinlens.reporting.html.validity import validity
@@ -47,6 +48,8 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
     shown = [column for part in parts for column in part.columns]
     shown += [column for part in every for table in part.tables for column in table.columns]
     shown += [column for part in every for table in part.tables if table.held for column in table.held.columns]
+    diagnosed = {lens.lens: diagnosed_points(lens, diagnose) for lens in view.lenses}
+    said = sentences(view.groups("training"), view.groups("inference"), searches=view.searches, paired=turns)
     heads = [id for column in shown for id in column.ids[:1]] + [id for part in every for id, _ in part.checks.heads]
     return environment().get_template("report.html.j2").render(
         view=view,
@@ -56,9 +59,10 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
         what=page.what(view),
         when=page.when(view),
         machines=machine_lines(view),
-        sentences=sentences(view.groups("training"), view.groups("inference"), searches=view.searches, paired=turns),
+        panels=panels(view, {"training": said[0], "inference": said[1]}, diagnosed),
+        apart=said[2],
         validity=validity(view, facts),
-        diagnosed={lens.lens: diagnosed_points(lens, diagnose) for lens in view.lenses},
+        diagnosed=diagnosed,
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
         paired=ratios,
