@@ -24,8 +24,7 @@ from twinlens.pages import codes
 from twinlens.proof.carry_out import Result, carry_out, judged
 from twinlens.proof.small_server import CASES, Case, Engine, Pace, Program, spec_data
 from twinlens.reporting.document.terminal import screen as in_terminal
-from twinlens.reporting.judging.self_test import self_test_document
-from twinlens.reporting.wording.self_test import WHY, decided_by, wrong_words
+from twinlens.reporting.judging.self_test import WHY, decided_by, self_test_document, wrong_words
 from twinlens.spec.load import parse
 
 BUSY = step(data=0.01, forward=0.3, backward=0.6, optimize=0.09)

@@ -13,8 +13,8 @@ from twinlens.errors import BadInput, nearest
 from twinlens.proof.carry_out import Result, carry_out
 from twinlens.proof.small_server import CASES, Case
 from twinlens.record.codec import encode
+from twinlens.reporting.judging.self_test import why_words
 from twinlens.reporting.wording.finding import with_words
-from twinlens.reporting.wording.self_test import why_words
 from twinlens.version import __version__
 
 Told = Callable[[int, int, str, str], None]

@@ -12,8 +12,7 @@ from twinlens.api.self_test import Told, self_test, self_test_json
 from twinlens.cli.screen import err, out, print_json
 from twinlens.errors import GateFailed
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.judging.self_test import self_test_document
-from twinlens.reporting.wording.self_test import wrong_words
+from twinlens.reporting.judging.self_test import self_test_document, wrong_words
 
 
 def run_self_test(names: Iterable[str], json: bool) -> None:

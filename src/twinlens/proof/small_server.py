@@ -226,7 +226,7 @@ def _handler_of(engine: Engine) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-# The cases: for each a real program and the resource it saturates; `reporting/wording/self_test.py` says why.
+# The cases: for each a real program and the resource it saturates; `reporting/judging/self_test.py` says why.
 
 Program = Literal["spec", "slow-input", "two-processes", "server"]
 

@@ -25,10 +25,9 @@ from twinlens.reporting.document.block import (
     Title,
 )
 from twinlens.reporting.html.render import environment, write_page
-from twinlens.reporting.wording.amount import amount, span
+from twinlens.reporting.wording.amount import NAMES as MONEY
+from twinlens.reporting.wording.amount import amount, compared_name, span
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.money import NAMES as MONEY
-from twinlens.reporting.wording.money import compared_name
 from twinlens.reporting.wording.plan import COUNTED, NAMES, counted, figure_words, input_words
 from twinlens.version import __version__
 

@@ -20,8 +20,8 @@ from twinlens.reporting.document.block import (
     cells,
     row,
 )
+from twinlens.reporting.wording.amount import NAMES, money_words
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.money import NAMES, money_words
 from twinlens.reporting.wording.plan_cost import cost_words, shown
 from twinlens.units import digits
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from twinlens.planning.figure import Figure
 from twinlens.planning.models import Candidate, Choice
@@ -10,8 +11,11 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Cell, Document, Line, Table, Tone, cells, row
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan_model import head_words, remark_words
 from twinlens.units import digits
+
+if TYPE_CHECKING:
+    from twinlens.planning.models import Candidate, Choice
+
 
 _HEADS = ("", "", "GB\nin all", "ms a\ntoken", "tokens/s\nof the box", "$ per\nmillion", "score", "")
 
@@ -51,3 +55,24 @@ def _row(one: Candidate, choice: Choice) -> tuple[Cell, ...]:
 
 def _number(figure: Figure) -> str:
     return "?" if figure.value is None else digits(float(figure.value))
+
+
+# Sentences on the choice of a model: what is left, what beats what, and which constraint puts one out.
+
+
+def head_words(choice: Choice) -> str:
+    """The answer in one sentence."""
+    where, names = f"{choice.devices} × {choice.device.name}", [clean(name, 60) for name in choice.best]
+    if not names:
+        return f"No model is left on {where}: each breaks a constraint."
+    if len(names) == 1:
+        return f"{names[0]} on {where}: of what keeps the constraints nothing is better on any axis."
+    return f"{len(names)} models are left on {where}, each better than the others on some axis: {', '.join(names)}."
+
+
+def remark_words(one: Candidate, choice: Choice) -> str:
+    """Why it is out, or what beats it."""
+    if one.against:
+        return clause_of(one.against[0])
+    by = next((other for name, other in choice.beaten if name == one.name), None)
+    return "" if by is None else f"beaten by {clean(by, 40)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from twinlens.planning.choose.answer import Choice
 from twinlens.planning.choose.candidate import Candidate
-from twinlens.reporting.wording.money import money_words
+from twinlens.reporting.wording.amount import money_words
 
 
 def sold_words(answer: Choice, most: int | None = None) -> list[str]:

@@ -8,7 +8,7 @@ from twinlens.planning.outlay import outlay
 from twinlens.planning.roi import Roi
 from twinlens.reporting.chart.figure import INK, PART_COLOURS, WIDTH, Figure, data, figure
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording.money import WAYS
+from twinlens.reporting.wording.amount import WAYS
 
 _MOST_MONTHS = 60
 

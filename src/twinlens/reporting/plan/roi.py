@@ -12,13 +12,13 @@ from twinlens.planning.roi import FRONTIER_MONTHS, Roi, Swing
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, Document, Drawing, Line, Table, row
 from twinlens.reporting.plan.cost import prices
+from twinlens.reporting.wording.amount import WAYS, money_words
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.money import WAYS, money_words
-from twinlens.reporting.wording.plan_roi import pays_words, verdict_words
 from twinlens.units import digits
 
 if TYPE_CHECKING:
     from twinlens.reporting.chart.figure import Figure as Chart
+
 
 _MOST_SWINGS = 2
 _SHOWN = (Decimal("0.1"), Decimal("0.33"), Decimal("0.5"), Decimal(1))
@@ -97,3 +97,27 @@ def _swing(swing: Swing, currency: str) -> str:
     ends = f"{money_words(swing.at_low, currency)} to {money_words(swing.at_high, currency)}"
     how = "as quoted" if swing.is_quoted else "±20 %"
     return f"{_INPUTS.get(swing.name, swing.name)} {how}: saves {ends}{flips}"
+
+
+# Sentences of `plan roi` that its screen and its page share: what is cheapest, and from which month buying pays.
+
+
+def verdict_words(answer: Roi) -> str:
+    """ "Buying saves $68,152 over 36 months, with 100 % of the hours used."."""
+    saved, months, busy = answer.saved(), answer.months[-1], digits(100 * float(answer.terms.busy), 2)
+    what, way = money_words(abs(saved), answer.terms.currency), WAYS[answer.cheapest(months)]
+    verdict = f"Buying saves {what}" if saved > 0 else f"{way[0].upper()}{way[1:]} is cheaper by {what}"
+    return f"{verdict} over {months} months, with {busy} % of the hours used."
+
+
+def pays_words(answer: Roi) -> str:
+    """ "Buying pays against renting from month 11.6 (8.94 to 14.3)."."""
+    pays = [f"against {WAYS[each.name.removeprefix('months-')]} {_months(each)}" for each in answer.break_even()]
+    return f"Buying pays {'; '.join(pays)}."
+
+
+def _months(figure: Figure) -> str:
+    if figure.value is None:
+        return "never"
+    band = f" ({digits(float(figure.low or 0))} to {digits(float(figure.high))})" if figure.high is not None else ""
+    return f"from month {digits(float(figure.value))}{band}"

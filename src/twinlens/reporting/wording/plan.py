@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording import money, plan_capacity
-from twinlens.reporting.wording.amount import amount
+from twinlens.reporting.wording import plan_capacity
+from twinlens.reporting.wording.amount import LACKS, WAYS, amount
 from twinlens.reporting.wording.number import number, numbers
 from twinlens.reporting.wording.plan_choose import CHOSEN
 from twinlens.units import digits
@@ -125,8 +125,8 @@ def _is_told(name: str, degree: int, placed: Placement) -> bool:
 
 
 def unknown(finding: Finding) -> str:
-    if number(finding, "needs") in money.LACKS:
-        return money.LACKS[number(finding, "needs")]
+    if number(finding, "needs") in LACKS:
+        return LACKS[number(finding, "needs")]
     model, needs = numbers(finding, "model", "needs")
     lacks = {
         "layers": "its layers are not known: name a model, or give its config.json",
@@ -150,8 +150,8 @@ def unknown(finding: Finding) -> str:
 def never(finding: Finding) -> str:
     numbers_of = finding.numbers
     if "months" in numbers_of:
-        return f"never within {numbers_of['months']} months against {money.WAYS[finding.subject]}"
-    return f"never over {numbers_of['share_months']} months against {money.WAYS[finding.subject]}"
+        return f"never within {numbers_of['months']} months against {WAYS[finding.subject]}"
+    return f"never over {numbers_of['share_months']} months against {WAYS[finding.subject]}"
 
 
 def placed_cells(each: Placement) -> tuple[str, ...]:
@@ -163,3 +163,26 @@ def placed_cells(each: Placement) -> tuple[str, ...]:
     free = f"{digits(100 * (each.left_bytes or 0) / room, 2)} %{'!' if each.is_close else ' '}"
     needed = digits(float(each.needed.value or 0) / 1e9, 4)
     return each.device, f"{each.devices:,}", needed, digits(room / 1e9, 4), free
+
+
+def from_daly(finding: Finding) -> str:
+    off = number(finding, "off")
+    return f"{abs(off):.1%} {'above' if off > 0 else 'below'}"
+
+
+_AXES = {"commitment_months": "months of commitment", "slo": "SLO", "counts": "tokens that the throughput counts"}
+
+
+def quotes_differ(finding: Finding) -> str:
+    numbers, axis = finding.numbers, finding.subject
+    if axis == "work":
+        shown = [
+            " in, ".join("?" if each is None else f"{each:,}" for each in numbers[of]) for of in ("quoted", "asked")
+        ]
+        return f"work: {clean(str(numbers['name']), 40)} was quoted at {shown[0]} out, and this is {shown[1]} out"
+    if axis == "kind":
+        return "kind: one sells hours, and the other sells tokens"
+    if numbers["one"] is None and numbers["other"] is None:
+        return f"{_AXES.get(axis, axis)}: neither says it"
+    said = ["not said" if numbers[of] is None else clean(str(numbers[of]), 60) for of in ("one", "other")]
+    return f"{_AXES.get(axis, axis)}: {said[0]} against {said[1]}"

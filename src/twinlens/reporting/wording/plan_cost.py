@@ -8,8 +8,7 @@ from twinlens.planning.cost.answer import Cost
 from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.volume import Month
 from twinlens.planning.figure import Figure
-from twinlens.reporting.wording.amount import amount
-from twinlens.reporting.wording.money import money_words
+from twinlens.reporting.wording.amount import amount, money_words
 from twinlens.units import digits
 
 _WAYS = {"buy": "bought", "rent": "rented", "reserved": "reserved"}
