@@ -14,7 +14,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.rate import rate_interval
-from twinlens.stats.run_summary import verdict_of
+from twinlens.stats.row_kind import verdict_of
 from twinlens.stats.steady.segment import segment
 from twinlens.stats.summary.group import Group, Summary, group
 from twinlens.stats.summary.point import provisional

@@ -8,34 +8,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from twinlens.record.codec import decode, encode
-from twinlens.record.column import spans_of
 from twinlens.record.estimate import Estimate, spreads_from_json, spreads_to_json
 from twinlens.record.run import Run
-from twinlens.spec.unsaid import FROM_LOG
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.folder import Folder
-from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.checks import Seen, findings
 from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training
 from twinlens.stats.metrics.fidelity import fidelity_gate
-from twinlens.stats.metrics.inference import (
-    exchange_metrics,
-    exchange_steadiness,
-    inference_metrics,
-    inference_steadiness,
-)
 from twinlens.stats.metrics.memory import peak_memory
-from twinlens.stats.metrics.training import training_metrics, training_steadiness
+from twinlens.stats.row_kind import row_kind
 from twinlens.stats.steady.levels import SteadyRule
-from twinlens.stats.steady.segment import Steadiness
-from twinlens.stats.summary.group import Summary, Verdict
+from twinlens.stats.summary.group import Summary
 from twinlens.stats.summary.machine import machine_of, model_of, precision_of, startup
 from twinlens.stats.summary.point import provisional
-from twinlens.stats.summary.serving import is_served, nothing, served
-from twinlens.stats.wall_time import goodput, save_metrics
 from twinlens.units import BYTES
 
 SUMMARY_SCHEMA = 9
@@ -43,12 +27,9 @@ SUMMARY_SCHEMA = 9
 
 def summarise(run: Run) -> Summary:
     """The summary of a run in any state, with or without rows."""
-    came_to = served(run, _rule(run)) if is_served(run) else None
-    if came_to is not None:
-        metrics, verdict, units_of_work = came_to.metrics, came_to.verdict, came_to.work
-    else:
-        metrics, verdict, units_of_work = _OF_LENS[run.lens](run)
-    client, server = (came_to.client, came_to.server) if came_to else (None, ())
+    kind = row_kind(run)
+    came_to = kind.judged(run, SteadyRule(min_seconds=run.spec.protocol.steady_s))
+    metrics, verdict = came_to.metrics, came_to.verdict
     metrics["peak_bytes"] = (
         Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
         if _is_attached(run)
@@ -59,7 +40,7 @@ def summarise(run: Run) -> Summary:
         else peak_memory(
             run.telemetry,
             is_server=run.sections.server is not None,
-            of_ranks=_has_ranks(run),
+            of_ranks=kind.by_ranks and "server" in run.telemetry.column("source").unique().to_pylist(),
             on_gpu=_energy_scope(run) == "gpu",
             allocator=run.sections.device_memory,
         )
@@ -67,11 +48,13 @@ def summarise(run: Run) -> Summary:
     metrics |= startup(run)
     is_charged = not _is_attached(run) and _nodes(run) == 1
     energy_rows = run.telemetry if is_charged else run.telemetry.slice(0, 0)
-    why_no_energy, scope, turns = _why_no_energy(run), _energy_scope(run), _turns(run)
-    metrics |= energy(
-        energy_rows, verdict.begin_s, verdict.end_s, units_of_work, why_no_energy, scope, _evaluations(run), turns
-    )
-    if run.lens == "training" and run.table.num_rows:
+    has_rows = run.table.num_rows > 0
+    # A counter goes on counting through the turns of other points, and through what the rate leaves out.
+    turns = kind.turns(run) if run.sections.pairing and has_rows else []
+    aside = kind.aside(run) if has_rows else []
+    why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
+    metrics |= energy(energy_rows, verdict.begin_s, verdict.end_s, came_to.work, why_no_energy, scope, aside, turns)
+    if run.lens == "training" and has_rows:
         span_s = float(run.steps.begin_ns[0]) / 1e9, float(run.steps.end_ns[-1]) / 1e9
         to_target_s, is_finished = metrics.get("time_to_target_s"), run.state == "finished"
         metrics |= energy_of_training(
@@ -84,7 +67,9 @@ def summarise(run: Run) -> Summary:
         state=run.state,
         model=model_of(run),
         executor=_executor(run),
-        point=_point(run),
+        point=kind.point(
+            run, run.spec.point.model_dump(mode="json", exclude_none=True) | {"precision": precision_of(run)}
+        ),
         repeat=run.spec.repeat,
         rows=run.table.num_rows,
         verdict=verdict,
@@ -94,7 +79,7 @@ def summarise(run: Run) -> Summary:
         identity=_identity(run),
         asked=_asked_hash(run),
         machine=machine_of(run),
-        findings=findings(Seen(run, metrics, verdict, client, compared, server)),
+        findings=findings(Seen(run, metrics, verdict, came_to.client, compared, came_to.server)),
         error=run.error,
         attempt=run.sections.attempt,
         greedy=run.sections.greedy,
@@ -119,84 +104,9 @@ def from_json(data: dict[str, Any]) -> Summary:
     )
 
 
-def _training(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
-    assert isinstance(run.spec.workload, TrainingWorkload)
-    only, steadiness = training_steadiness(run.steps, _rule(run))
-    metrics = training_metrics(run.steps, only, steadiness, run.spec.workload, run.facts)
-    metrics |= goodput(run)
-    if run.sections.checkpoints is not None:
-        metrics |= save_metrics(run.sections.checkpoints, run.steps.where(run.steps.kind == "step"))
-    if run.spec.executor.kind == FROM_LOG:  # step times, losses and counts are its words, whoever started the trainer
-        said = {name: replace(each, origin="quoted") for name, each in metrics.items() if each.value is not None}
-        metrics = metrics | said
-    if steadiness is None:
-        return metrics, nothing(), {}
-    trained = np.flatnonzero((run.steps.kind == "step") & (run.steps.tag != "repeat"))
-    rows = trained[steadiness.steady_begin : steadiness.steady_end]
-    work = {"energy_per_step_j": float(len(rows)), "energy_per_token_j": float(run.steps.tokens[rows].sum())}
-    return metrics, verdict_of(steadiness, run.steps.begin_ns[trained], run.steps.end_ns[trained]), work
-
-
-def _inference(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
-    assert isinstance(run.spec.workload, InferenceWorkload)
-    requests, own = run.requests, run.requests.own_time()
-    heads, steadiness = inference_steadiness(own, _rule(run))
-    metrics = inference_metrics(own, heads, steadiness, run.facts)
-    if steadiness is None:
-        return metrics, nothing(), {}
-    inside = np.isin(requests.group, requests.group[heads[steadiness.steady_begin : steadiness.steady_end]])
-    done = inside & requests.ok
-    work = {
-        "energy_per_request_j": float(done.sum()),
-        "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
-    }
-    return metrics, verdict_of(steadiness, requests.intended_ns[heads], requests.end_ns[heads]), work
-
-
-def _collective(run: Run) -> tuple[dict[str, Estimate], Verdict, dict[str, float]]:
-    assert isinstance(run.spec.workload, CollectiveWorkload)
-    rows = run.exchanges
-    steadiness = exchange_steadiness(rows, _rule(run))
-    metrics = exchange_metrics(rows, steadiness, run.spec.workload)
-    if steadiness is None:
-        return metrics, nothing(), {}
-    return metrics, verdict_of(steadiness, rows.begin_ns, rows.end_ns), {}
-
-
-_OF_LENS = {"training": _training, "inference": _inference, "collective": _collective}
-
-
-def _has_ranks(run: Run) -> bool:
-    """Whether processes of their own did the work, below the one that measures: they were sampled beside it."""
-    return run.lens != "inference" and "server" in run.telemetry.column("source").unique().to_pylist()
-
-
 def _nodes(run: Run) -> int:
     known = run.facts.executor.value("interconnect.node_count") if run.facts else None
     return known if isinstance(known, int) else 1
-
-
-def _evaluations(run: Run) -> list[tuple[float, float]]:
-    """When training looked at held-out data or recovered, in seconds: its rate leaves these out, so its energy does."""
-    if run.lens != "training" or not run.table.num_rows:
-        return []
-    looks = run.steps.where((run.steps.kind != "step") | (run.steps.tag == "repeat"))
-    return [(begin / 1e9, end / 1e9) for begin, end in zip(looks.begin_ns.tolist(), looks.end_ns.tolist(), strict=True)]
-
-
-def _turns(run: Run) -> list[tuple[float, float]]:
-    """When this run worked, in seconds, where points took turns: a counter goes on counting through all of them."""
-    if not run.sections.pairing or not run.table.num_rows or run.lens == "collective":
-        return []
-    is_training = run.lens == "training"
-    rows = (
-        (run.steps.slice, run.steps.begin_ns, run.steps.end_ns)
-        if is_training
-        else (run.requests.slice, run.requests.intended_ns, run.requests.end_ns)
-    )
-    known = np.isfinite(rows[0])
-    _, begin_ns, end_ns = spans_of(*(column[known] for column in rows))
-    return [(begin / 1e9, end / 1e9) for begin, end in zip(begin_ns.tolist(), end_ns.tolist(), strict=True)]
 
 
 def _identity(run: Run) -> str:
@@ -212,32 +122,6 @@ def _asked_hash(run: Run) -> str:
 
 def _asked_text(run: Run) -> str:
     return json.dumps(run.spec.to_dict() | {"repeat": 0, "name": ""}, sort_keys=True)
-
-
-def _rule(run: Run) -> SteadyRule:
-    return SteadyRule(min_seconds=run.spec.protocol.steady_s)
-
-
-def verdict_of(steadiness: Steadiness, begin_ns: np.ndarray, end_ns: np.ndarray) -> Verdict:
-    """The verdict of a run on its steadiness. `begin_ns`, `end_ns` [n]: of the rows that were judged, on its clock."""
-
-    def times_s(begin: int, end: int) -> tuple[float, float]:
-        return float(begin_ns[min(begin, end - 1)]) / 1e9, float(end_ns[end - 1]) / 1e9
-
-    begin_s, end_s = times_s(steadiness.steady_begin, steadiness.steady_end)
-    return Verdict(
-        label=steadiness.label,
-        validity=steadiness.validity,
-        reason=steadiness.reason,
-        begin_row=steadiness.steady_begin,
-        end_row=steadiness.steady_end,
-        begin_s=begin_s,
-        end_s=end_s,
-        disturbed=steadiness.disturbed.placed(times_s),
-        least_visible_change=steadiness.least_visible_change,
-        cv=steadiness.cv,
-        trend=steadiness.trend,
-    )
 
 
 def _is_attached(run: Run) -> bool:
@@ -279,33 +163,6 @@ def _switches(run: Run) -> dict[str, Any]:
     asked = run.spec.executor.options if run.sections.server else {}
     plain = {name: value for name, value in asked.items() if isinstance(value, bool | int | float | str)}
     return {name: value for name, value in sorted(plain.items()) if value != "auto" and name not in ("python", "gguf")}
-
-
-def _trained(workload: TrainingWorkload) -> dict[str, Any]:
-    """Method and rank where an adapter is trained; nothing where all weights are, as in every run of before."""
-    adapter = workload.trained_adapter
-    return {} if adapter is None else {"method": workload.method, "r": adapter.r}
-
-
-def _point(run: Run) -> dict[str, Any]:
-    point = run.spec.point.model_dump(mode="json", exclude_none=True) | {"precision": precision_of(run)}
-    if run.lens == "training":
-        point.pop("batch", None)  # the training workload says its own batch
-        workload = run.spec.workload
-        assert isinstance(workload, TrainingWorkload)
-        if (saves := workload.checkpoint) is not None:
-            point["saves"] = f"{saves.mode}/{saves.every_steps}"
-        if isinstance(workload.data, Folder):
-            point["workers"] = workload.data.workers
-        return point | {"global_batch": workload.global_batch, "seq_len": workload.seq_len} | _trained(workload)
-    if isinstance(run.spec.workload, CollectiveWorkload):
-        point.pop("batch", None)
-        return point | {"size_bytes": run.spec.workload.size_bytes}
-    point.pop("microbatch", None)
-    assert isinstance(run.spec.workload, InferenceWorkload)
-    if run.spec.workload.adapter is not None:
-        point |= {"adapter": run.spec.executor.options.get("adapter", "unmerged"), "r": run.spec.workload.adapter.r}
-    return point
 
 
 def _executor(run: Run) -> str:

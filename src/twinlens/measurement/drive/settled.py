@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from twinlens.record.arrow import RowWriter, read_rows
-from twinlens.record.request import REQUEST_SCHEMA, Requests
-from twinlens.record.step import EXCHANGE_SCHEMA, STEP_SCHEMA, Exchanges, Steps
+from twinlens.record.run import ROWS
 from twinlens.spec.study import RunSpec
-from twinlens.stats.metrics.inference import exchange_steadiness, inference_steadiness
-from twinlens.stats.metrics.training import training_steadiness
+from twinlens.stats.row_kind import ROW_KINDS
 from twinlens.stats.steady.levels import SteadyRule
 
 
 def is_settled(rows: RowWriter, spec: RunSpec) -> bool:
-    """Whether the rows written so far show a steady run: compiling rows, evaluations and work as the verdict
+    """Test the rows written so far: compiling rows, evaluations and work as the verdict takes them.
 
-    takes them. Reads them back, so call it when time is up and not at each row.
+    Reads them back, so call it when time is up and not at each row.
     """
     rows.flush()
     rule = SteadyRule(min_seconds=spec.protocol.steady_s)
-    if spec.lens == "collective":
-        exchanges = Exchanges.from_table(read_rows(rows.folder / "exchanges.arrows", EXCHANGE_SCHEMA))
-        steadiness = exchange_steadiness(exchanges, rule)
-    elif spec.lens == "training":
-        _, steadiness = training_steadiness(
-            Steps.from_table(read_rows(rows.folder / "steps.arrows", STEP_SCHEMA)), rule
-        )
-    else:
-        requests = Requests.from_table(read_rows(rows.folder / "requests.arrows", REQUEST_SCHEMA))
-        _, steadiness = inference_steadiness(requests, rule)
+    name, schema = ROWS[spec.lens]
+    steadiness = ROW_KINDS[spec.lens].steadiness(read_rows(rows.folder / f"{name}.arrows", schema), rule)
     return steadiness is not None and steadiness.validity == "valid"

@@ -45,8 +45,9 @@ def is_served(run: Run) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class ServedSummary:
-    """The summary of a served run. `work`: done in the window, for energy. `client`: None where none was recorded.
+class Judged:
+    """The metrics and the verdict of a run. `work`: done in the window, for energy. `client`: None where none was
+    recorded.
 
     `server`: what the server's own figures lack, and where they and the client's differ.
     """
@@ -58,7 +59,7 @@ class ServedSummary:
     server: tuple[Finding, ...] = ()
 
 
-def served(run: Run, rule: SteadyRule) -> ServedSummary:
+def served(run: Run, rule: SteadyRule) -> Judged:
     """The summary of a served run, from its rows."""
     workload = run.spec.workload
     assert isinstance(workload, InferenceWorkload)
@@ -72,7 +73,7 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
     metrics |= planned_hits(run)
     metrics |= waits(requests, window.rows, run.spec.point, overlap(requests, window)) if window else {}
     if window is None:
-        return ServedSummary(metrics, nothing(), {})
+        return Judged(metrics, nothing(), {})
     client = _client(run, requests, window, metrics, loop)
     metrics |= client.metrics if client else {}
     told = _server_figures(run, requests, window)
@@ -84,7 +85,7 @@ def served(run: Run, rule: SteadyRule) -> ServedSummary:
         "energy_per_output_token_j": float(requests.output_tokens[done].sum()),
     }
     verdict = _verdict(_on_clock(window, run.requests), client)
-    return ServedSummary(metrics, verdict, work, client, told.notes if told else ())
+    return Judged(metrics, verdict, work, client, told.notes if told else ())
 
 
 def look(requests: Requests, spec: RunSpec) -> tuple[Window | None, dict[str, Estimate]]:
