@@ -45,7 +45,7 @@ class Panel:
 
 
 def panels(
-    view: View, said: Mapping[str, str], diagnosed: Mapping[str, tuple[Sequence[Diagnosed], Sequence[str]]]
+    view: View, said: Mapping[str, str], diagnosed: Mapping[Lens, tuple[Sequence[Diagnosed], Sequence[str]]]
 ) -> tuple[Panel, ...]:
     """A panel for each lens that was measured, training first; never one for both. `said`: a sentence of each lens."""
     return tuple(
