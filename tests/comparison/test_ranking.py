@@ -9,9 +9,8 @@ from sides import side
 from twinlens.comparison.ranking import rankings
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
-from twinlens.reporting.comparing.comparison import comparison_document
+from twinlens.reporting.comparing.comparison import comparison_document, ranking_table
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.ranking import ranking_table
 from twinlens.reporting.text.table import plain
 
 METRIC = {"inference": "output_tokens_per_s", "training": "training_tokens_per_s"}

@@ -14,8 +14,7 @@ from twinlens.errors import BadInput
 from twinlens.measurement.study import Outcome
 from twinlens.record.finding import in_words
 from twinlens.record.run import Runs
-from twinlens.reporting.html.cards import with_cards
-from twinlens.reporting.html.render import render, write
+from twinlens.reporting.html.render import render, with_cards, write
 from twinlens.reporting.notebook import runs_html, summary_html
 from twinlens.reporting.view import view
 from twinlens.spec.load import load

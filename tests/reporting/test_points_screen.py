@@ -14,8 +14,7 @@ from rich.cells import cell_len
 from report_material import Pair, inference_run, training_run
 from served_material import served_run
 from twinlens.record.store import find_runs
-from twinlens.reporting.screen.points import points_screen
-from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.screen.runs_table import points_screen, runs_table
 from twinlens.reporting.text.fitted import LINES
 from twinlens.reporting.text.table import plain
 from twinlens.stats.run_summary import summarise

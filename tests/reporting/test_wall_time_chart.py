@@ -6,7 +6,7 @@ from report_material import Pair, training_run
 from twinlens.record.codec import encode
 from twinlens.record.sections import Checkpoints, Recovery, Resumed, Save
 from twinlens.record.store import read_run, update_run
-from twinlens.reporting.chart.wall_time import wall_time_chart
+from twinlens.reporting.chart.all import wall_time_chart
 from twinlens.reporting.text.column import columns
 from twinlens.reporting.view import view
 from twinlens.reporting.wording.finding import sentence_of

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from twinlens.record.run import Run
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.finding import label_words, verdict_word
+from twinlens.spec.unsaid import FROM_LOG, WATCHED
 from twinlens.stats.summary.group import Group, Summary
 from twinlens.units import show
 
@@ -111,3 +113,11 @@ def verdict_of(group: Group) -> str:
 def _fault(group: Group, word: Callable[[str], str]) -> str:
     states = [run.state for run in group.runs if run.state != "finished"]
     return clean(states[0] if states else word(group.label), 40)
+
+
+# Runs that Twinlens drove, and those of programs that somebody else started.
+
+
+def is_driven(run: Run) -> bool:
+    """Whether duration, seed and repeats were Twinlens' own to decide."""
+    return run.spec.executor.kind not in (WATCHED, FROM_LOG)

@@ -19,7 +19,7 @@ from twinlens.reporting.chart.figure import (
     data,
     figure,
 )
-from twinlens.reporting.driven import is_driven
+from twinlens.reporting.load_kind import is_driven
 from twinlens.reporting.view import Entry, LensView
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import scale, show

@@ -38,13 +38,16 @@ from twinlens.reporting.document.block import (
     cells,
     row,
 )
-from twinlens.reporting.ranking import ranking_table
 from twinlens.reporting.view import LENSES
 from twinlens.reporting.wording.comparison import label_of, values_words
 from twinlens.reporting.wording.finding import sentence_of
 
 if TYPE_CHECKING:
     from twinlens.reporting.chart.figure import Figure as Chart
+
+
+from twinlens.comparison.ranking import Rank
+from twinlens.reporting.point_name import point_names
 
 _TONES: dict[str, Tone] = {"comparable": "good", "comparable with qualifiers": "doubt"}
 _MARKS: dict[str, tuple[str, Tone]] = {"disqualifies": ("✗", "bad"), "warns": ("!", "doubt"), "notes": ("·", "")}
@@ -153,3 +156,29 @@ def _ranking(ranks: Sequence[Ranking]) -> Iterator[Table]:
             heads, lines = ranking_table(few)
             rows = tuple(cells((display.clean_end(line[0], 30), *line[1:])) for line in lines)
             yield Table(f"Ranks, one lens beside the other. {_RANKS}", heads, rows, rank=rank)
+
+
+# Rankings as a table that a terminal and a page show alike: candidates down, one ranking a column.
+
+
+def ranking_table(ranks: Sequence[Ranking]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Heads, and a row for each candidate. Each lens and point has a column of its own, and no column is for all."""
+    columns = [{rank.side.folder: rank_words(rank) for rank in ranking.ranks} for ranking in ranks]
+    names = dict.fromkeys(rank.side.folder for ranking in ranks for rank in ranking.ranks)
+    points = point_names([each.ranks[0].side.group for each in ranks])
+    heads = ("rank", *(_head(each, point) for each, point in zip(ranks, points, strict=True)))
+    rows = tuple((name, *(column.get(name, display.ABSENT) for column in columns)) for name in names)
+    return heads, rows
+
+
+def _head(ranking: Ranking, point: str) -> str:
+    """The lens and its metric; the point, where it tells one ranking from another."""
+    lines = (ranking.ranks[0].side.lens, label_of(ranking.metric), display.clean(point, 24))
+    return "\n".join(filter(None, lines))
+
+
+def rank_words(rank: Rank) -> str:
+    """ "1", "1–2" where it cannot be told apart from a neighbour, "–" where it may not be compared."""
+    if rank.best is None or rank.worst is None:
+        return display.ABSENT
+    return str(rank.best) if rank.best == rank.worst else f"{rank.best}–{rank.worst}"

@@ -11,8 +11,7 @@ from twinlens.pages import find, first_paragraph
 from twinlens.record.beside import SearchRecord
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
-from twinlens.reporting.driven import is_driven
-from twinlens.reporting.load_kind import SERVED, TITLES
+from twinlens.reporting.load_kind import SERVED, TITLES, is_driven
 from twinlens.reporting.view import View
 from twinlens.spec.load import dump
 from twinlens.spec.protocol import Protocol

@@ -49,7 +49,7 @@ def _blocks(answer: Roi, notes: Sequence[Finding]) -> Iterator[Block]:
 
 
 def _charts(answer: Roi) -> Sequence[Chart]:
-    from twinlens.reporting.plan.outlay import outlay_chart, tornado_chart  # charts are heavy
+    from twinlens.reporting.plan.curve import outlay_chart, tornado_chart  # charts are heavy
 
     return [each for each in (outlay_chart(answer), tornado_chart(answer)) if each is not None]
 

@@ -15,9 +15,8 @@ from twinlens.measurement.preflight.check import Check, Prediction
 from twinlens.reporting.display import ABSENT, clean
 from twinlens.reporting.load_kind import policy_of
 from twinlens.reporting.screen.figures import stacked
-from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
-from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.text.footnote import hanging, left_out
 from twinlens.spec.load import dump
 from twinlens.spec.study import RunSpec
 from twinlens.spec.unsaid import FROM_LOG

@@ -12,10 +12,9 @@ from twinlens.diagnosis.counter import Counter
 from twinlens.diagnosis.diagnosis import Diagnosis
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
-from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.text.footnote import hanging, left_out
 from twinlens.reporting.view import Entry
 from twinlens.reporting.wording.diagnosis import agreement_words, counter_name, counter_words, part_words
 from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of

@@ -10,7 +10,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
-from twinlens.reporting.driven import is_driven
+from twinlens.reporting.load_kind import is_driven
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.slices import may_take_turns
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -12,13 +12,12 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import MARKS, STYLES, clean, value
 from twinlens.reporting.screen.figures import figures_of
-from twinlens.reporting.screen.left_out import left_out
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.subject import subject
 from twinlens.reporting.screen.workload import workload_words
-from twinlens.reporting.text.absent import not_measured
+from twinlens.reporting.text.column import not_measured
 from twinlens.reporting.text.fitted import MORE, Fitted, shortest
-from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.text.footnote import hanging, left_out
 from twinlens.reporting.view import could_hide
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short, verdict_word
 from twinlens.stats.summary.group import Summary

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
-from twinlens.reporting.driven import is_driven
-from twinlens.reporting.load_kind import policy_of
+from twinlens.reporting.load_kind import is_driven, policy_of
 from twinlens.reporting.screen.subject import lens_of, moment
 from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.arrival import Arrival, Gamma, Offline, Ramp, Trace

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from rich.console import RenderableType
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
+from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.view import headline
 from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
@@ -137,3 +140,28 @@ def absences(shown: Sequence[Column], groups: Sequence[Group]) -> str:
 def _lacks(column: Column, group: Group) -> bool:
     pair = column.estimate(group)
     return pair is None or pair[1].value is None
+
+
+# One sentence for the metrics that were not measured, grouped by their reason.
+
+Absent = tuple[str, str]
+"""The label of a metric, and why it has no value."""
+
+
+def absent_of(metrics: Mapping[str, Estimate]) -> list[Absent]:
+    """Metrics without a value and their reasons, in the order of the definitions."""
+    order = [id for id in METRICS if id in metrics] + [id for id in metrics if id not in METRICS]
+    return [
+        (METRICS[id].label if id in METRICS else display.clean(id, 30), display.absence(metrics[id]))
+        for id in order
+        if metrics[id].value is None
+    ]
+
+
+def not_measured(absent: Sequence[Absent]) -> list[RenderableType]:
+    """ "not measured: hold p50, hold p99 (no admission policy held requests back); …"; nothing where all was."""
+    alike: dict[str, list[str]] = {}
+    for label, why in absent:
+        alike.setdefault(why, []).append(label)
+    listed = "; ".join(f"{', '.join(labels)} ({why})" for why, labels in alike.items())
+    return [hanging("", f"not measured: {listed}", "dim")] if listed else []

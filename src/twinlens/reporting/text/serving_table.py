@@ -17,8 +17,7 @@ from twinlens.reporting.gate import agreement_of, gate_legend, gate_word, why_no
 from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.text.agreement import agreement_sentence
-from twinlens.reporting.text.column import Column
+from twinlens.reporting.text.column import Column, column
 from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, other_columns, served_columns
@@ -43,7 +42,7 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes, runs
     wanted = served_columns(groups)
     gated = any(agreement_of(group) for group in groups)
     columns = tuple(column for column in wanted if column is not GATE)  # it stands below the verdict: 80 columns
-    for head in (PLACE_HEADS[load], *(column.head for column in columns)):
+    for head in (PLACE_HEADS[load], *(each.head for each in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
     table.add_column("verdict\ngate" if gated else "verdict", no_wrap=True)
     for group in groups:
@@ -84,7 +83,7 @@ def _plain_table(
     """A row for each point with its name, its load and these columns."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     table.add_column("", overflow="fold", max_width=_LABEL_WIDTH)
-    for head in (PLACE_HEADS[load], *(column.head for column in columns)):
+    for head in (PLACE_HEADS[load], *(each.head for each in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
     for group in groups:
         style = "" if group.ranked else "dim"
@@ -171,3 +170,29 @@ def _legend(load: LoadKind, shown: Sequence[Estimate]) -> str:
         f"{place} TTFT and TPOT count from when each request was due, failures being slower than any answer. "
         f"{' '.join([*display.legend(shown), ''])}goodput: requests that met every limit; within SLO: their share."
     )
+
+
+# One sentence on whether the server counted what its client counted, over all runs of a table.
+
+_COUNTS = (
+    ("tokens", "server_tokens_agreement"),
+    ("requests", "server_requests_agreement"),
+    ("mean TTFT from send", "server_ttft_agreement"),
+)
+_TOKENS = column("server_tokens_agreement")
+
+
+def agreement_sentence(groups: Sequence[Group]) -> str:
+    """The server's own figures in per cent of the client's: the range over the points that have them, or why none."""
+    parts = []
+    for name, key in _COUNTS:
+        values = [group.metrics[key].value for group in groups if key in group.metrics]
+        known = sorted(100 * value for value in values if value is not None)
+        if known:
+            low, high = (f"{bound:.4g}" for bound in (known[0], known[-1]))
+            parts.append(f"{name} {low}%" if low == high else f"{name} {low}–{high}%")
+    if parts:
+        return f"The server's own figures, of the client's: {', '.join(parts)}."
+    named = [name for name, key in _COUNTS if any(key in group.metrics for group in groups)]
+    why = next((_TOKENS.reason(group) for group in groups if _TOKENS.ids[0] in group.metrics), "")
+    return f"The server's own figures ({', '.join(named)}) are not measured: {why}." if named else ""

@@ -18,8 +18,7 @@ from twinlens.reporting.gate import agreement_of, gate_legend, gate_word, why_no
 from twinlens.reporting.load_kind import SERVED, LoadKind, load_of
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.text.absent import absent_of, not_measured
-from twinlens.reporting.text.column import Column, columns
+from twinlens.reporting.text.column import Column, absent_of, columns, not_measured
 from twinlens.reporting.text.first_lines import MOST
 from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
 from twinlens.reporting.text.serving_table import served_table
