@@ -17,9 +17,9 @@ _MOST_BYTES = 16 * 2**20
 def this_device(file: str | Path | None = None) -> Device:
     """The device of a probe. Raises BadInput (TL231) for a file that holds none."""
     if file is None:
-        from twinlens.api.reference import probe
+        from twinlens.measurement.machine.probe import probe  # what measures is not read to plan for other machines
 
-        return probed_device(encode(probe()))
+        return probed_device(encode(probe("auto")))
     path = Path(file).expanduser()
     try:
         if path.stat().st_size > _MOST_BYTES:
