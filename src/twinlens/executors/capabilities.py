@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -34,6 +34,7 @@ class Option:
 
     `tunes`: a value other than the default makes the stack another one than its makers ship. `description`: one
     sentence, for `twinlens explain NAME`. `type`: what it takes in words, where its default does not show that.
+    `within`: the least and the most of a number; one whose default is whole must be whole.
     """
 
     default: Any = None
@@ -41,6 +42,17 @@ class Option:
     tunes: bool = False
     description: str = ""
     type: str = ""
+    within: tuple[float, float] | None = None
+
+
+def option(default: Any, choices: tuple[str, ...] = (), **about: Any) -> Any:
+    """A field of a dataclass of options, declared once: its default, and what `Option` says of it."""
+    return field(default=default, metadata={"option": Option(default, choices, **about)})
+
+
+def options_of(kind: type) -> dict[str, Option]:
+    """The options that the fields of a dataclass declare."""
+    return {each.name: each.metadata["option"] for each in fields(kind)}
 
 
 def refuse_unknown_options(kind: str, options: Mapping[str, Any], known: Iterable[str] = ()) -> None:
@@ -51,27 +63,23 @@ def refuse_unknown_options(kind: str, options: Mapping[str, Any], known: Iterabl
         raise BadInput(f"the {kind} executor has no option {word!r}; {hint}", code="TL207")
 
 
-def refuse_outside(
-    kind: str, options: Mapping[str, Any], known: Mapping[str, Option], name: str, least: float, most: float
-) -> None:
-    """Raises BadInput (TL207) for a number outside its range; one whose default is whole must be whole."""
-    default = known[name].default
-    value, whole = options.get(name, default), isinstance(default, int)
-    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not is_number or not least <= value <= most:
-        sort = "a whole number" if whole else "a number"
-        raise BadInput(
-            f"executor.options.{name} of {kind} is {sort} from {least:g} to {most:g}, not {value!r}", code="TL207"
-        )
-
-
 def refuse_wrong_options(kind: str, options: Mapping[str, Any], known: Mapping[str, Option]) -> None:
-    """Raises BadInput (TL207) for an option this executor does not have, and for none of the values that one takes."""
+    """Raises BadInput (TL207) for an option this executor does not have, for none of the values that one takes, and
+    for a number outside its range."""
     refuse_unknown_options(kind, options, known)
     for name, value in options.items():
         if (choices := known[name].choices) and value not in choices:
             words = " or ".join(f'"{choice}"' for choice in choices)
             raise BadInput(f"executor.options.{name} of {kind} is {words}, not {value!r}", code="TL207")
+        if (within := known[name].within) is None:
+            continue
+        (least, most), whole = within, isinstance(known[name].default, int)
+        is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+        if not is_number or not least <= value <= most:
+            sort = "a whole number" if whole else "a number"
+            raise BadInput(
+                f"executor.options.{name} of {kind} is {sort} from {least:g} to {most:g}, not {value!r}", code="TL207"
+            )
 
 
 CONTROLLED, AS_SHIPPED = "controlled", "as-shipped"

@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from twinlens.errors import ExecutorFailed
 from twinlens.executors.fidelity.readings import (
     Answer,
     Scored,
@@ -29,7 +29,7 @@ from twinlens.executors.fidelity.readings import (
     generate_request,
     meta_info_of,
 )
-from twinlens.executors.launch.log import telling_line
+from twinlens.executors.in_process.torch_work import answer_of_torch
 from twinlens.record.executor.facts import Compared, FidelityRow
 from twinlens.record.foreign_text import in_one_line
 from twinlens.system.document import read_json
@@ -211,7 +211,6 @@ def _common(first: str, second: str) -> int:
 
 # The fp32 reference of a model folder, computed by torch in a process of its own and kept in the cache.
 
-_RUN = "from twinlens.executors.torch.for_others import reference_main; reference_main()"
 _FORMAT = 1  # of what is kept: another number, and all is computed again
 _MOST_OF, _PATIENCE_S = 0.8, 1800.0
 
@@ -264,20 +263,14 @@ def _refuse_large(folder: Path, stored: int) -> None:
 
 
 def _asked(folder: Path, asked: dict[str, Any], threads: int) -> list[Any]:
-    with tempfile.TemporaryDirectory() as scratch:
-        answer = Path(scratch) / "answer.json"
-        order = json.dumps({"folder": str(folder), "threads": threads, "answer": str(answer), **asked})
-        try:
-            done = subprocess.run(
-                [sys.executable, "-c", _RUN], input=order, capture_output=True, text=True, check=False,
-                timeout=_PATIENCE_S,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            raise Unusable(f"the fp32 reference took more than {_PATIENCE_S:g} s") from None
-        if done.returncode or not answer.exists():
-            raise Unusable(f"the fp32 reference could not be computed: {telling_line(done.stderr)}")
-        said = read_json(answer)
+    order, failed = {"folder": str(folder), "threads": threads, **asked}, "the fp32 reference could not be computed"
+    try:
+        said = answer_of_torch(order, failed, _PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        raise Unusable(f"the fp32 reference took more than {_PATIENCE_S:g} s") from None
+    except ExecutorFailed as error:
+        raise Unusable(str(error)) from None
     if isinstance(said, dict):
-        raise Unusable(f"the fp32 reference could not be computed: {said['refused']}")
+        raise Unusable(f"{failed}: {said['refused']}")
     told: list[Any] = said
     return told

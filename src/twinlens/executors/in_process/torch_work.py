@@ -39,15 +39,20 @@ class TorchWork:
 
 
 def run_apart(
-    arguments: Sequence[str], failed: str, order: Mapping[str, Any] | None = None, makes: Path | None = None
+    arguments: Sequence[str],
+    failed: str,
+    order: Mapping[str, Any] | None = None,
+    makes: Path | None = None,
+    timeout_s: float | None = None,
 ) -> None:
     """Run another Python with these arguments and `order`, as JSON, on its input.
 
-    Raises ExecutorFailed (TL302), `failed` and the process's own line, where it fails or `makes` is not there then.
+    Raises ExecutorFailed (TL302), `failed` and the process's own line, where it fails or `makes` is not there then, and
+    TimeoutExpired.
     """
     given = None if order is None else json.dumps(order)
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=timeout_s)
     if done.returncode or (makes is not None and not makes.exists()):
         raise ExecutorFailed(f"{failed}: {telling_line(done.stderr)}", code="TL302")
 
@@ -88,11 +93,16 @@ def ceilings_again(spec: RunSpec, threads: int) -> Estimates:
 
 def _ask(spec: RunSpec, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Raises BadInput or ExecutorFailed (TL302) with what the process said."""
-    with tempfile.TemporaryDirectory() as folder:
-        answer = Path(folder) / "answer.json"
-        order = {"spec": spec.to_dict(), "answer": str(answer), **asked}
-        run_apart(["-c", _RUN], "torch could not prepare the model", order, makes=answer)
-        said: dict[str, Any] = read_json(answer)
+    order = {"spec": spec.to_dict(), **asked}
+    said: dict[str, Any] = answer_of_torch(order, "torch could not prepare the model")
     if "refused" in said:
         raise BadInput(said["refused"], code=said["code"])
     return said
+
+
+def answer_of_torch(order: Mapping[str, Any], failed: str, timeout_s: float | None = None) -> Any:
+    """The answer to an order (executors/torch/for_others.py). Raises as `run_apart`."""
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        run_apart(["-c", _RUN], failed, {**order, "answer": str(answer)}, answer, timeout_s)
+        return read_json(answer)

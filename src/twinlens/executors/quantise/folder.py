@@ -11,13 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.executors.in_process.export import exported
-from twinlens.executors.in_process.inputs import (
-    LONGEST,
-    OWN_STREAM,
-    PROMPTS,
-    calibration_prompts,
-    prompts_said,
-)
+from twinlens.executors.in_process.inputs import LONGEST, OWN_STREAM, PROMPTS, calibration_prompts, prompts_said
 from twinlens.executors.quantise.plan import PLANS, order_for
 from twinlens.record.executor.record import Fact, declared, observed
 from twinlens.record.finding import Finding

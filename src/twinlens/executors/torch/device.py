@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import platform
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -157,6 +158,14 @@ def mark(device: torch.device) -> Any:
 def between_ns(begin: Any, end: Any) -> int:
     """Nanoseconds from one mark to a later one of the same device; a GPU's marks must have been reached."""
     return int(end - begin) if isinstance(begin, int) else round(begin.elapsed_time(end) * 1e6)
+
+
+def phases_of(marks: Sequence[Any]) -> dict[str, int]:
+    """Nanoseconds of a step's phases. Marks: at its beginning, after data, forward and backward of each microbatch, and
+    after the optimizer."""
+    spent_ns = [between_ns(a, b) for a, b in pairwise(marks)]
+    of_microbatches = {name: sum(spent_ns[place:-1:3]) for place, name in enumerate(("data", "forward", "backward"))}
+    return {f"{name}_ns": spent for name, spent in (of_microbatches | {"optimize": spent_ns[-1]}).items()}
 
 
 _TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # malloc.h of glibc

@@ -1,7 +1,5 @@
-"""Work for engines that are not torch: weights as a folder, the fp32 reference, random images, ceilings. Needs torch.
-
-Run in a process of its own by in_process/torch_work.py.
-"""
+"""Work of torch for executors that are none, in a process of its own (in_process/torch_work.py): weights as a folder,
+random images, the fp32 reference of an engine or of a served folder, ceilings. Needs torch."""
 
 from __future__ import annotations
 
@@ -14,9 +12,10 @@ import numpy as np
 import torch
 
 from twinlens.errors import BadInput
-from twinlens.executors.torch.ceiling.rates import ceilings_for, deciding_ceilings, own_shapes
+from twinlens.executors.torch.ceiling.rates import deciding_ceilings, own_shapes
 from twinlens.executors.torch.evidence.inference import reference_logits
 from twinlens.executors.torch.evidence.memory import hardware_formats
+from twinlens.executors.torch.evidence.work import ceilings_at
 from twinlens.executors.torch.model.build import build_model, set_threads
 from twinlens.executors.torch.model.data import images
 from twinlens.executors.torch.model.folder import byte_level
@@ -26,16 +25,15 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 
 _CPU = torch.device("cpu")
-_LAYOUT = {"int8-dynamic": "dynamic", "int8-weight": "packed", "int4-weight": "packed"}
 _IMAGES = 16
 
 
 def main() -> None:
-    """`{"spec": …, "answer": file, …}` on the input; see `in_process/torch_work.py` for what else it takes."""
+    """An order as JSON on the input, and its answer in the file that it names: `{"spec": …, "answer": file, …}`, or
+    `{"folder": …, "answer": file, "threads": …}` with `scores` and `top` or `answers` and `most_tokens`."""
     asked = json.load(sys.stdin)
-    spec = RunSpec.model_validate(asked["spec"])
     try:
-        answer = _work(spec, asked)
+        answer = _of_folder(asked) if "folder" in asked else _work(RunSpec.model_validate(asked["spec"]), asked)
     except BadInput as refused:
         answer = {"refused": str(refused), "code": refused.code}
     Path(asked["answer"]).write_text(json.dumps(answer), encoding="utf-8")
@@ -74,9 +72,7 @@ def _ceilings(spec: RunSpec, asked: dict[str, Any], threads: int) -> dict[str, A
     sizes = [(out, width) for out, width, _ in linears]
     gemm = own_shapes(spec.model.shape, sizes, spec.point.batch, workload.input_tokens.max)
     weights = regime.classes("inference")["weights"]
-    layout = _LAYOUT.get(regime.name)
-    found = ceilings_for(regime.compute, linears, gemm, "cpu", weights=weights, layout=layout, threads=threads)
-    return {name: estimate for name, estimate in found.items() if linears or not name.startswith("matvec")}
+    return ceilings_at(regime, "cpu", linears, gemm, weights=weights, threads=threads)
 
 
 def _write(model: Any, folder: Path) -> None:
@@ -94,30 +90,21 @@ def _write(model: Any, folder: Path) -> None:
     transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
 
 
-_PROCESSOR = torch.device("cpu")
-
-
-def reference_main() -> None:
-    """`{"folder": …, "answer": file, "threads": …}` on the input, with `scores` and `top` or `answers` and
-    `most_tokens`."""
-    asked = json.load(sys.stdin)
+def _of_folder(asked: dict[str, Any]) -> Any:
+    """The fp32 reference of a served folder: log probabilities of prompts, or greedy answers to them."""
     set_threads(asked["threads"])
-    try:
-        model = _model(asked["folder"])
-        told: Any = _scores(model, asked) if "scores" in asked else _answers(model, asked)
-    except BadInput as refused:
-        told = {"refused": str(refused)}
-    Path(asked["answer"]).write_text(json.dumps(told), encoding="utf-8")
+    model = _model(asked["folder"])
+    return _scores(model, asked) if "scores" in asked else _answers(model, asked)
 
 
 def _model(folder: str) -> Any:
     ref = any_model(folder)
     try:
-        return build_model(ref, "sdpa", 0, _PROCESSOR).eval()
+        return build_model(ref, "sdpa", 0, _CPU).eval()
     except BadInput as refused:
         if "attention" not in str(refused):
             raise
-        return build_model(ref, "eager", 0, _PROCESSOR).eval()
+        return build_model(ref, "eager", 0, _CPU).eval()
 
 
 def _scores(model: Any, asked: dict[str, Any]) -> list[list[list[tuple[int, float]]]]:

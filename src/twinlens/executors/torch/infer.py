@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -17,7 +17,7 @@ from twinlens.executors.in_process.inputs import check_data
 from twinlens.executors.in_process.player import LockstepPlayer, first_answers, loaded
 from twinlens.executors.launch.page_cache import cached_share
 from twinlens.executors.protocol import Say, TakesRow
-from twinlens.executors.torch.device import choose_device, fp32_as, keep_freed_memory, set_fp32
+from twinlens.executors.torch.device import fp32_as
 from twinlens.executors.torch.evidence.inference import inference_facts, reference_logits
 from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
 from twinlens.executors.torch.evidence.work import ceilings_again
@@ -26,14 +26,13 @@ from twinlens.executors.torch.model.adapter import as_served, with_random_adapte
 from twinlens.executors.torch.model.build import (
     build_model,
     parameter_count,
-    set_threads,
     synchronize,
     transpose_storage,
 )
 from twinlens.executors.torch.model.data import PromptTensors, images
 from twinlens.executors.torch.model.quantize import apply_precision, left_wide
 from twinlens.executors.torch.options import TorchOptions
-from twinlens.executors.torch.train import refuse_unsupported
+from twinlens.executors.torch.train import device_of
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
@@ -52,13 +51,8 @@ class TorchServer:
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, InferenceWorkload)
         self.options = TorchOptions.of(spec.executor.options)
-        if self.options.freed_memory == "kept":
-            keep_freed_memory()
         self.spec, workload = spec, spec.workload
-        self.device = choose_device(spec.device)
-        refuse_unsupported(spec.point.precision, self.device)
-        set_fp32(spec.point.precision)
-        self.threads = set_threads(spec.executor.threads)
+        self.device, self.threads = device_of(spec, self.options)
         say("building the model")
         cached, begin_s = cached_of(spec.model), time.monotonic()
         ref = spec.model
@@ -187,24 +181,12 @@ _COMPILES = "the first call compiles the graph: a note of the run says how long 
 _REFERENCE = "; the fp32 reference had run in this process"
 
 
-class Ready(Protocol):
-    """A server whose model is in its precision and has answered nothing yet."""
-
-    spec: RunSpec
-    options: TorchOptions
-    is_vision: bool
-
-    @property
-    def ref(self) -> Model: ...
-    def answer(self, upcoming: tuple[ScheduledRequest, ...]) -> tuple[int, list[int]]: ...
-
-
 def cached_of(ref: Model) -> float | None:
     """The share of the model's folder in the page cache; None where there is no folder, or it is not to be had."""
     return cached_share(Path(ref.folder)) if ref.folder else None
 
 
-def start_figures(server: Ready, load_s: float, cached: float | None, *, is_warm: bool) -> Estimates:
+def start_figures(server: TorchServer, load_s: float, cached: float | None, *, is_warm: bool) -> Estimates:
     """`cached`: of its folder before the load. `is_warm`: the fp32 reference has run in this process, on the model as
     it was before."""
     figures = loaded(load_s, _LOADED, cached) if server.ref.folder else _drawn()

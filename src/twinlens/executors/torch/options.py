@@ -4,46 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from twinlens.executors.capabilities import Option, refuse_wrong_options
-
-OPTIONS = {
-    "graph": Option(
-        "eager", ("eager", "compiled"), tunes=True, description="Run eagerly, or as torch's compiled graph."
-    ),
-    "attention": Option(
-        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
-    ),
-    "layout": Option(
-        "auto",
-        ("auto", "row", "column"),
-        tunes=True,
-        description='How linear weights are stored; "auto" is by column where that is known to be faster.',
-    ),
-    "freed_memory": Option(
-        "returned",
-        ("returned", "kept"),
-        tunes=True,
-        description="What the C library does with freed memory: return it to the system, or keep it.",
-    ),
-    "adapter": Option(
-        "unmerged",
-        ("unmerged", "merged"),
-        description="How an adapter is served: beside the weights, or added to them before the first request.",
-    ),
-}
+from twinlens.executors.capabilities import option, options_of, refuse_wrong_options
 
 
 @dataclass(frozen=True, slots=True)
 class TorchOptions:
-    """The options of a spec, checked; `OPTIONS` says what each means."""
+    """The options of a spec, checked."""
 
-    graph: Literal["eager", "compiled"] = "eager"
-    attention: Literal["sdpa", "eager"] = "sdpa"
-    layout: Literal["auto", "row", "column"] = "auto"
-    freed_memory: Literal["returned", "kept"] = "returned"
-    adapter: Literal["unmerged", "merged"] = "unmerged"
+    graph: str = option(
+        "eager", ("eager", "compiled"), tunes=True, description="Run eagerly, or as torch's compiled graph."
+    )
+    attention: str = option(
+        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
+    )
+    layout: str = option(
+        "auto",
+        ("auto", "row", "column"),
+        tunes=True,
+        description='How linear weights are stored; "auto" is by column where that is known to be faster.',
+    )
+    freed_memory: str = option(
+        "returned",
+        ("returned", "kept"),
+        tunes=True,
+        description="What the C library does with freed memory: return it to the system, or keep it.",
+    )
+    adapter: str = option(
+        "unmerged",
+        ("unmerged", "merged"),
+        description="How an adapter is served: beside the weights, or added to them before the first request.",
+    )
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -56,6 +48,7 @@ class TorchOptions:
         return self.graph == "compiled"
 
 
+OPTIONS = options_of(TorchOptions)
 LEAST_GPU = {"tf32": (8, 0), "fp8": (8, 9)}
 """The compute capability that a precision needs on an NVIDIA GPU."""
 PRECISIONS_HERE = ("fp32", "tf32", "bf16", "fp16", "fp8", "int8-dynamic", "int8-weight", "int4-weight")

@@ -6,7 +6,7 @@ import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,10 +17,10 @@ from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
+TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3, "bf16": 5e-3}
+"""The largest relative difference of a loss that is taken twice: sums in another order differ by far less."""
 COMPARED_STEPS = 3
 """Steps that are done again from a save when the rows are taken."""
-_TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3}
-_TOLERANCE_OF_HALF = 5e-3
 _WHOLE = ".metadata"  # torch writes it last
 
 
@@ -44,7 +44,7 @@ class Journal:
         parent = Path(asked.folder).expanduser() if asked.folder else None
         self._folder = Path(tempfile.mkdtemp(prefix="twinlens-saves-", dir=parent))
         self._record = Checkpoints(asked.mode, asked.every_steps, filesystem_of(self._folder), free_bytes(self._folder))
-        self._tolerance = _TOLERANCE.get(spec.point.precision, _TOLERANCE_OF_HALF)
+        self._tolerance = TOLERANCE.get(spec.point.precision, TOLERANCE["bf16"])
         self._losses: dict[int, float | None] = {}
         self._again: dict[int, float | None] = {}
         self._saves: dict[int, Save] = {}
@@ -95,6 +95,18 @@ class Journal:
     def note_recovery(self, recovery: Recovery) -> None:
         """Of a lost rank, before its steps are repeated; saves that came after are forgotten."""
         self._record = replace(self._record, recovery=recovery)
+
+    def read_back(
+        self, done: int, load: Callable[[Path], float], again: Callable[[int, int], Sequence[float | None]]
+    ) -> Checkpoints:
+        """All of it, once the newest save with a step after it was read back, from storage and from memory, and a few
+        steps were done `again` (from a step, so many; their losses)."""
+        if found := self.last_whole(before=done):
+            step, folder = found
+            storage_s = load(folder) if drop_from_cache(folder) else None
+            cache_s = load(folder)
+            self.note_restore(step, storage_s, cache_s, again(step, min(COMPARED_STEPS, done - step)))
+        return self.record()
 
     def note_restore(self, step: int, storage_s: float | None, cache_s: float, losses: Sequence[float | None]) -> None:
         """State that was read back from the save of `step`, and the losses of the steps after it, done again."""

@@ -18,7 +18,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
-from twinlens.executors.torch.save_journal import COMPARED_STEPS, Journal, drop_from_cache
+from twinlens.executors.torch.save_journal import Journal
 from twinlens.record.sections import Checkpoints
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
@@ -124,12 +124,7 @@ class OneProcessSaves:
         self._saver.settle()
         self._journal.note_durable(self._saver.durable_ns)
         self._journal.note_size()
-        if found := self._journal.last_whole(before=done):
-            step, folder = found
-            storage_s = self._saver.load(folder) if drop_from_cache(folder) else None
-            cache_s = self._saver.load(folder)
-            self._journal.note_restore(step, storage_s, cache_s, self._again(step, min(COMPARED_STEPS, done - step)))
-        return self._journal.record()
+        return self._journal.read_back(done, self._saver.load, self._again)
 
     def close(self) -> None:
         """End what writes, and remove all saves."""
@@ -140,9 +135,13 @@ class OneProcessSaves:
 
     def _again(self, step: int, count: int) -> list[float | None]:
         """Losses of `count` steps after the one that was saved, with the data they had; None of a step without one."""
-        trainer = self._trainer
-        trainer.batches.close()
-        trainer.batches = trainer.fresh_batches()
-        for _ in range(step * trainer.accumulate):
-            trainer.batches.next()
-        return [trainer.optimize(0).loss for _ in range(count)]
+        go_on_from(self._trainer, step)
+        return [self._trainer.optimize(0).loss for _ in range(count)]
+
+
+def go_on_from(trainer: Any, step: int) -> None:
+    """Let the next batch of a trainer be that of the step after `step`."""
+    trainer.batches.close()
+    trainer.batches = trainer.fresh_batches()
+    for _ in range(step * trainer.accumulate):
+        trainer.batches.next()

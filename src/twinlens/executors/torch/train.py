@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,12 @@ from torch import nn
 
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.device import between_ns, choose_device, keep_freed_memory, mark, set_fp32
+from twinlens.executors.torch.device import choose_device, keep_freed_memory, mark, phases_of, set_fp32
 from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.evidence.work import ceilings_again
 from twinlens.executors.torch.model.adapter import trained_parameters, with_adapter
-from twinlens.executors.torch.model.build import build_model, set_threads, synchronize
+from twinlens.executors.torch.model.build import build_model, recompute_activations, set_threads, synchronize
 from twinlens.executors.torch.model.data import Batches, FolderBatches
 from twinlens.executors.torch.model.folder import save_with_tokenizer
 from twinlens.executors.torch.model.quantize import cast, convert_to_fp8, refuse_odd_rows
@@ -47,13 +46,8 @@ class TorchTrainer:
     def open(self, spec: RunSpec, say: Say) -> Facts:
         assert isinstance(spec.workload, TrainingWorkload)
         self.options = TorchOptions.of(spec.executor.options)
-        if self.options.freed_memory == "kept":
-            keep_freed_memory()
         self.spec, self.workload = spec, spec.workload
-        self.device = choose_device(spec.device)
-        refuse_unsupported(spec.point.precision, self.device)
-        set_fp32(spec.point.precision)
-        self.threads = set_threads(spec.executor.threads)
+        self.device, self.threads = device_of(spec, self.options)
         self.microbatch = _microbatch(spec)
         self.accumulate = self.workload.global_batch // self.microbatch
         say("building the model")
@@ -138,8 +132,7 @@ class TorchTrainer:
         model = build_model(ref, self.options.attention, self.spec.seed, self.device, made_in)
         model = model if made_in == held else cast(model, held)
         if self.workload.checkpointing:
-            enable = getattr(model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
-            (enable or model.gradient_checkpointing_enable)()
+            recompute_activations(model)
         if adapter is None:
             return model
         if self.workload.checkpointing:
@@ -167,18 +160,14 @@ class TorchTrainer:
         marks.append(mark(device))
         synchronize(device)  # once a step: the processor may run ahead within it, as it does in anybody's loop
         loss_value = float(torch.stack(losses).mean())
-        spent_ns = [between_ns(a, b) for a, b in pairwise(marks)]
         return Marks(
             begin_ns - origin_ns,
             now() - origin_ns,
             samples=self.workload.global_batch,
             tokens=0 if self.is_vision else self.workload.global_batch * self.workload.seq_len,
             loss=loss_value,
-            data_ns=sum(spent_ns[0:-1:3]),
-            forward_ns=sum(spent_ns[1:-1:3]),
-            backward_ns=sum(spent_ns[2:-1:3]),
-            optimize_ns=spent_ns[-1],
             tag="skipped" if scale and self.scaler.get_scale() < scale else None,
+            **phases_of(marks),  # type: ignore[arg-type]  # the field of each phase takes a number
         )
 
     def _evaluate(self, batches: int) -> Marks:
@@ -211,6 +200,17 @@ class TorchTrainer:
     def _autocast(self) -> AbstractContextManager[Any]:
         half = _AUTOCAST.get(self.spec.point.precision)
         return torch.autocast(self.device.type, dtype=half) if half else nullcontext()
+
+
+def device_of(spec: RunSpec, options: TorchOptions) -> tuple[torch.device, int]:
+    """The device of a run and its threads; memory and the meaning of fp32 are then as it asks. Raises BadInput (TL203,
+    TL207, TL208)."""
+    if options.freed_memory == "kept":
+        keep_freed_memory()
+    device = choose_device(spec.device)
+    refuse_unsupported(spec.point.precision, device)
+    set_fp32(spec.point.precision)
+    return device, set_threads(spec.executor.threads)
 
 
 def refuse_unsupported(name: str, device: torch.device) -> None:

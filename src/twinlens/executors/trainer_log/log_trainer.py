@@ -8,12 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import refuse_outside
 from twinlens.executors.protocol import Say
 from twinlens.executors.trainer_log.command import Command, command_of, facts_of, in_words
 from twinlens.executors.trainer_log.formats import read_automodel, read_megatron, read_nemo, read_spans, read_torchtitan
 from twinlens.executors.trainer_log.live import Live, followed, printed_by
-from twinlens.executors.trainer_log.options import FORMATS, OPTIONS, log_of
+from twinlens.executors.trainer_log.options import FORMATS, log_of
 from twinlens.executors.trainer_log.rows import Reader, Reading, ReadLog, Rows, StepRecord, collected, rows_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, unknown
@@ -56,7 +55,6 @@ class LogTrainer:
         options, workload = spec.executor.options, spec.workload
         assert isinstance(workload, TrainingWorkload)
         self._kind = kind = options.get("format", FORMATS[0])
-        refuse_outside("trainer-log", options, OPTIONS, "follow_s", 0, 1e6)
         command = command_of(options)
         if spec.protocol.repeats != 1 and not command:
             raise BadInput("a log is one run, and reading it again adds none: protocol.repeats = 1", code="TL202")
@@ -175,7 +173,6 @@ def _tokens_each(workload: TrainingWorkload) -> int:
 
 
 def _refuse_wrong_size(options: Any, workload: TrainingWorkload, records: Sequence[StepRecord]) -> None:
-    refuse_outside("trainer-log", options, OPTIONS, "tokens_per_step", 0, 2**53)
     stated = options.get("tokens_per_step", 0)
     if not stated and all(record.consumed_tokens is not None for record in records):
         return

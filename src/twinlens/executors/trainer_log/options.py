@@ -23,12 +23,14 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "follow_s": Option(
         0.0,
+        within=(0, 1e6),
         description="Seconds of silence after which a log that is still written counts as ended; 0: it is whole, and "
         "read once.",
     ),
     "format": Option(FORMATS[0], FORMATS, description="The trainer that wrote the log."),
     "tokens_per_step": Option(
         0,
+        within=(0, 2**53),
         description="Tokens of one optimizer step on all devices, where the log does not say them: "
         "workload.global_batch × workload.seq_len. 0 for images.",
     ),

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from twinlens.executors.torch.options import LEAST_GPU
+
 DTYPES: dict[str, torch.dtype] = {
     "fp32": torch.float32,
     "tf32": torch.float32,
@@ -64,8 +66,7 @@ def unsupported_product(fmt: str, device: str) -> str | None:
     """Why there is no matrix product in this format on this device, or None."""
     if fmt not in DTYPES:
         return f"no matrix kernel computes in {fmt} here: it is a storage format"
-    if fmt in ("tf32", "fp8-e4m3"):
-        least = (8, 0) if fmt == "tf32" else (8, 9)
+    if least := LEAST_GPU.get(fmt.removesuffix("-e4m3")):
         if not device.startswith("cuda"):
             return f"{fmt} products need an NVIDIA GPU"
         if torch.cuda.get_device_capability(device) < least:

@@ -5,7 +5,6 @@ Needs deepspeed, and a process group.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ from twinlens.executors.protocol import Say
 from twinlens.executors.torch.deepspeed.options import ZeroOptions, config_of
 from twinlens.executors.torch.evidence.memory import Resident, bytes_of, dtype_format
 from twinlens.executors.torch.model.without_memory import fill_each
+from twinlens.executors.torch.parallel.one_process import gradient_norm
 from twinlens.executors.torch.parallel.training import RankTraining
 from twinlens.executors.torch.parallel.wrap import Divided
 from twinlens.record.estimate import Estimate
@@ -37,7 +37,7 @@ def divided_by(asked: ZeroOptions, say: Say = lambda phrase: None) -> Any:
 
 
 class ZeroEngine:
-    """One engine and what it took over; see `Engine` in executors/torch/evidence/work.py."""
+    """One engine and what it took over."""
 
     def __init__(self, model: nn.Module, asked: ZeroOptions, training: RankTraining) -> None:
         optimizer = torch.optim.AdamW(model.parameters(), lr=training.workload.learning_rate, fused=True)
@@ -66,7 +66,9 @@ class ZeroEngine:
     def update(self) -> None:
         if self._held is not None:
             self._held.note_gradients()
-        whole = _norm(self._model) if self.gradient_norm is None else 0.0  # of stage 0 there is none but in the weights
+        whole = (
+            gradient_norm(self._model) if self.gradient_norm is None else 0.0
+        )  # of stage 0 there is none but in the weights
         self.forward.step()
         if self.gradient_norm is None:
             told = self.forward.get_global_grad_norm() if self.forward.zero_optimization_stage() else None
@@ -109,11 +111,6 @@ def _partitioned(asked: ZeroOptions, training: RankTraining, say: Say) -> nn.Mod
 
     fill_each(recipe, keep_part, say)
     return model
-
-
-def _norm(model: nn.Module) -> float:
-    squares = (float(p.grad.float().square().sum()) for p in model.parameters() if p.grad is not None)
-    return math.sqrt(sum(squares))
 
 
 _MASTERS = ("single_partition_of_fp32_groups", "fp32_partitioned_groups_flat", "fp32_groups")

@@ -10,23 +10,20 @@ from dataclasses import replace
 from typing import Any
 
 import deepspeed
-import torch.distributed as dist
 
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.deepspeed.engine import ZeroEngine, divided_by
 from twinlens.executors.torch.deepspeed.options import ZeroOptions
-from twinlens.executors.torch.device import set_fp32
 from twinlens.executors.torch.evidence.memory import forget_peak
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.parallel.degrees import compared_model, twin_numbers, with_model
 from twinlens.executors.torch.parallel.one_process import alone
-from twinlens.executors.torch.parallel.rank import Rank, rank_fields
+from twinlens.executors.torch.parallel.rank import Rank
 from twinlens.executors.torch.parallel.training import RankTraining
-from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.facts import Facts
-from twinlens.record.executor.record import observed
+from twinlens.record.executor.facts import Estimates, Facts
+from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.units import BYTES
@@ -37,13 +34,9 @@ Made = Callable[[AnyModel], tuple[RankTraining, ZeroEngine]]
 def open_zero(spec: RunSpec, rank: Rank, say: Say) -> tuple[RankTraining, dict[str, Any]]:
     """The training of this rank, and the answer to the order. Raises BadInput (TL203)."""
     asked = ZeroOptions.of(spec.executor.options)
-    backend = rank.join(spec.device, asked.patience_s)
-    refuse_unsupported(spec.point.precision, rank.device)
-    set_fp32(spec.point.precision)
+    plain, backend = rank.joined(spec, asked.patience_s)
     deepspeed.init_distributed(dist_backend=backend)
     say("building the model")
-    # What the evidence asks of the options are those of one process.
-    plain = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})})
 
     def made(model: AnyModel = spec.model) -> tuple[RankTraining, ZeroEngine]:
         training = RankTraining(with_model(plain, model), asked, rank.device, divided_by(asked, say))
@@ -53,7 +46,7 @@ def open_zero(spec: RunSpec, rank: Rank, say: Say) -> tuple[RankTraining, dict[s
     compared = _compared(spec, asked, made, say) if asked.compared_steps else {}
     first, engine = made()
     engine.watch()
-    facts = _facts(first, engine, asked, backend, say)
+    facts = _facts(first, engine, asked, rank, backend, say)
     _end(first, engine)
     del first, engine
     forget_peak(rank.device)
@@ -78,24 +71,18 @@ def _end(training: RankTraining, engine: ZeroEngine) -> None:
     engine.close()
 
 
-def _facts(training: RankTraining, engine: ZeroEngine, asked: ZeroOptions, backend: str, say: Say) -> Facts:
+def _facts(training: RankTraining, engine: ZeroEngine, asked: ZeroOptions, rank: Rank, backend: str, say: Say) -> Facts:
     facts = training_facts(training, say, engine)
-    memory = dict(facts.memory)
+    memory: Estimates = {}
     if asked.stage == 3 and training.spec.point.precision == "bf16":
-        memory["activations_bytes"] = Estimate.absent(
-            BYTES, "casts of gathered weights cannot be told from activations"
-        )
-    fields = (
-        dict(facts.executor.facts)
-        | rank_fields(training.device)
-        | {
-            "software.runtime.name": observed("DeepSpeed", "the package"),
-            "software.runtime.version": observed(deepspeed.__version__, "deepspeed.__version__"),
-            "training.strategy": observed(_strategy(engine, asked, backend), "deepspeed, torch.distributed"),
-            "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
-        }
-    )
-    return replace(facts, executor=type(facts.executor)(fields), memory=memory)
+        reason = "casts of gathered weights cannot be told from activations"
+        memory = {"activations_bytes": Estimate.absent(BYTES, reason)}
+    placed = rank.with_place(facts, observed(_strategy(engine, asked, backend), "deepspeed, torch.distributed"), memory)
+    own = {
+        "software.runtime.name": observed("DeepSpeed", "the package"),
+        "software.runtime.version": observed(deepspeed.__version__, "deepspeed.__version__"),
+    }
+    return replace(placed, executor=ExecutorRecord({**placed.executor.facts, **own}))
 
 
 def _strategy(engine: ZeroEngine, asked: ZeroOptions, backend: str) -> str:

@@ -7,45 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Degrees, Option, refuse_outside, refuse_wrong_options
+from twinlens.executors.capabilities import Degrees, option, options_of, refuse_wrong_options
 from twinlens.executors.torch.parallel.degrees import compared_model, microbatch_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
 KIND = "torch-deepspeed"
 PRECISIONS = ("fp32", "bf16")
-OPTIONS = {
-    "stage": Option(
-        2,
-        description="ZeRO stage: ranks divide nothing (0), optimizer state (1), gradients too (2), weights too (3).",
-    ),
-    "offload": Option(
-        "none",
-        ("none", "optimizer"),
-        tunes=True,
-        description="Whether optimizer state and the fp32 weights it updates lie in the host's memory.",
-    ),
-    "ranks": Option(2, description="Processes that train together, one per GPU or share of a processor."),
-    "bucket_mib": Option(
-        0.0,
-        tunes=True,
-        description="MiB of each of DeepSpeed's reduce, allgather and prefetch buckets; 0: its own, which are 500 "
-        "million elements (50 million to prefetch), and which stage 3 allocates at once.",
-    ),
-    "whole_below": Option(
-        100_000,
-        tunes=True,
-        description="Elements below which stage 3 leaves a parameter whole on every rank, as DeepSpeed does; 0: none.",
-    ),
-    "attention": Option(
-        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
-    ),
-    "python": Option("", description="The Python that has DeepSpeed and Twinlens installed; without it this one."),
-    "compared_steps": Option(
-        3, description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking."
-    ),
-    "patience_s": Option(120.0, description="Seconds in which a rank has to answer before it counts as hung."),
-}
 
 
 _OWN_BUCKET_BYTES = 5e8 * 4
@@ -61,17 +29,47 @@ UNASKED = (
 
 @dataclass(frozen=True, slots=True)
 class ZeroOptions:
-    """The options of a spec, checked; `OPTIONS` says what each means."""
+    """The options of a spec, checked."""
 
-    stage: Literal[0, 1, 2, 3] = 2
-    offload: Literal["none", "optimizer"] = "none"
-    ranks: int = 2
-    bucket_mib: float = 0.0
-    whole_below: int = 100_000
-    attention: Literal["sdpa", "eager"] = "sdpa"
-    python: str = ""
-    compared_steps: int = 3
-    patience_s: float = 120.0
+    stage: Literal[0, 1, 2, 3] = option(
+        2,
+        description="ZeRO stage: ranks divide nothing (0), optimizer state (1), gradients too (2), weights too (3).",
+        within=(0, 3),
+    )
+    offload: str = option(
+        "none",
+        ("none", "optimizer"),
+        tunes=True,
+        description="Whether optimizer state and the fp32 weights it updates lie in the host's memory.",
+    )
+    ranks: int = option(
+        2, description="Processes that train together, one per GPU or share of a processor.", within=(1, 1024)
+    )
+    bucket_mib: float = option(
+        0.0,
+        tunes=True,
+        description="MiB of each of DeepSpeed's reduce, allgather and prefetch buckets; 0: its own, which are 500 "
+        "million elements (50 million to prefetch), and which stage 3 allocates at once.",
+        within=(0, 1e6),
+    )
+    whole_below: int = option(
+        100_000,
+        tunes=True,
+        description="Elements below which stage 3 leaves a parameter whole on every rank, as DeepSpeed does; 0: none.",
+        within=(0, 1e12),
+    )
+    attention: str = option(
+        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
+    )
+    python: str = option("", description="The Python that has DeepSpeed and Twinlens installed; without it this one.")
+    compared_steps: int = option(
+        3,
+        description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking.",
+        within=(0, 100),
+    )
+    patience_s: float = option(
+        120.0, description="Seconds in which a rank has to answer before it counts as hung.", within=(1, 86400)
+    )
 
     parallel = "zero"
     split = 1
@@ -80,16 +78,6 @@ class ZeroOptions:
     def of(cls, options: Mapping[str, Any]) -> Self:
         """Raises BadInput (TL207)."""
         refuse_wrong_options(KIND, options, OPTIONS)
-        limits = {
-            "stage": (0, 3),
-            "ranks": (1, 1024),
-            "bucket_mib": (0, 1e6),
-            "whole_below": (0, 1e12),
-            "compared_steps": (0, 100),
-            "patience_s": (1, 86400),
-        }
-        for name, (least, most) in limits.items():
-            refuse_outside(KIND, options, OPTIONS, name, least, most)
         if not isinstance(options.get("python", ""), str):
             raise BadInput("executor.options.python is the path of a Python", code="TL207")
         asked = cls(**options)
@@ -105,6 +93,9 @@ class ZeroOptions:
     def data(self) -> int:
         """Ranks that see different data: all of them."""
         return self.ranks
+
+
+OPTIONS = options_of(ZeroOptions)
 
 
 def degrees_of(spec: RunSpec) -> Degrees:

@@ -11,10 +11,7 @@ import torch
 
 from twinlens.executors.in_process.weights import finding_on_weights, weights_hash
 from twinlens.executors.torch.device import fp32_settings, why_no_gpu
-from twinlens.executors.torch.evidence.trace import (
-    Kernel,
-    longest,
-)
+from twinlens.executors.torch.evidence.trace import Kernel, longest
 from twinlens.executors.torch.model.build import parameter_count
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.executor.record import Fact, PrecisionCheck, declared, observed, unknown
@@ -179,15 +176,19 @@ def software(
             "spec/precision.py",
         ),
     }
-    for check in checks:
-        facts[f"precision.{check.tensor_class}"] = (
-            observed(check.observed, check.evidence)
-            if check.observed
-            else declared(check.declared, "not seen: " + check.evidence)
-        )
-    facts |= device_facts(device)
+    facts |= check_facts(checks) | device_facts(device)
     facts["precision.support"] = observed({c.tensor_class: c.support for c in checks}, "instruction set and kernels")
     return facts
+
+
+def check_facts(checks: Sequence[PrecisionCheck]) -> dict[str, Fact]:
+    """The format of each tensor class, as it was seen or as it is declared."""
+    return {
+        f"precision.{check.tensor_class}": observed(check.observed, check.evidence)
+        if check.observed
+        else declared(check.declared, f"not seen: {check.evidence}")
+        for check in checks
+    }
 
 
 def transformers_version() -> Fact:

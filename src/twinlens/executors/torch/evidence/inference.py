@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -23,7 +23,6 @@ from twinlens.executors.torch.evidence.flop import counted_flop
 from twinlens.executors.torch.evidence.memory import bytes_of, forget_peak, resident_formats
 from twinlens.executors.torch.evidence.trace import Kernel, kernels_seen, without_head
 from twinlens.executors.torch.evidence.work import (
-    OpenServer,
     adapter_tensors,
     ceilings_of_run,
     compile_first,
@@ -39,9 +38,12 @@ from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import BITS
 from twinlens.units import BYTES
 
+if TYPE_CHECKING:
+    from twinlens.executors.torch.infer import TorchServer
+
 
 def inference_facts(
-    server: OpenServer, sample: torch.Tensor | None, reference: list[torch.Tensor] | None, say: Say
+    server: TorchServer, sample: torch.Tensor | None, reference: list[torch.Tensor] | None, say: Say
 ) -> Facts:
     """A first answer under the counters and the profiler, the distance from fp32, then the ceilings."""
     say("taking evidence")
@@ -109,7 +111,7 @@ def inference_facts(
 
 
 def _speaking(
-    server: OpenServer, kernels: Mapping[str, tuple[Kernel, ...]], linears: Sequence[tuple[int, int, str]]
+    server: TorchServer, kernels: Mapping[str, tuple[Kernel, ...]], linears: Sequence[tuple[int, int, str]]
 ) -> Mapping[str, tuple[Kernel, ...]]:
     """The kernels that tell the format of products: without an output head that is left wider, as a tied one is."""
     words = server.ref.shape.vocab if isinstance(server.ref.shape, DecoderShape) else None
@@ -119,7 +121,7 @@ def _speaking(
     return {phase: without_head(ran, words, next(iter(wider))) for phase, ran in kernels.items()}
 
 
-def phases_of(server: OpenServer) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:
+def phases_of(server: TorchServer) -> tuple[dict[str, Callable[[], Any]], dict[str, Callable[[], Any]]]:
     """The phases run eagerly, whose operators can be counted, and as they are timed."""
     batch = server.spec.point.batch
     if server.generation is None:
@@ -172,7 +174,7 @@ _LEAST_BUSY = 0.5  # share of a phase that kernels take; below it the GPU mostly
 
 
 def find_launch_bound(
-    server: OpenServer, timed: Mapping[str, Callable[[], Any]], kernels: Mapping[str, Sequence[Kernel]]
+    server: TorchServer, timed: Mapping[str, Callable[[], Any]], kernels: Mapping[str, Sequence[Kernel]]
 ) -> Finding | None:
     """The finding where a GPU mostly waits for the processor that gives it its work."""
     name = list(timed)[-1]

@@ -6,6 +6,8 @@ are those of its eager twin, whose operators can be counted.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from twinlens.executors.protocol import Say
@@ -16,8 +18,6 @@ from twinlens.executors.torch.evidence.flop import counted_flop
 from twinlens.executors.torch.evidence.memory import forget_peak, resident_formats, saved_activations, state_memory
 from twinlens.executors.torch.evidence.trace import kernels_seen, without_width
 from twinlens.executors.torch.evidence.work import (
-    Engine,
-    OpenTrainer,
     ceilings_of_run,
     compile_first,
     counted_work,
@@ -31,8 +31,13 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.units import BYTES
 
+if TYPE_CHECKING:
+    from twinlens.executors.torch.deepspeed.engine import ZeroEngine
+    from twinlens.executors.torch.parallel.training import RankTraining
+    from twinlens.executors.torch.train import TorchTrainer
 
-def training_facts(trainer: OpenTrainer, say: Say, engine: Engine | None = None) -> Facts:
+
+def training_facts(trainer: TorchTrainer | RankTraining, say: Say, engine: ZeroEngine | None = None) -> Facts:
     """One real step at learning rate 0 under the counters, one under the profiler, then the ceilings.
 
     `engine`: what has taken over the backward pass and the update, and knows what it holds.

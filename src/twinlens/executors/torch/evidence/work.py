@@ -6,7 +6,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -17,7 +17,7 @@ from twinlens.executors.protocol import Say
 from twinlens.executors.torch.ceiling.rates import all_ceilings, ceilings_for, deciding_ceilings
 from twinlens.executors.torch.device import auto_note, choose_device
 from twinlens.executors.torch.evidence.facts import device_facts, framework_facts, start_counting
-from twinlens.executors.torch.evidence.memory import Resident, elements_of
+from twinlens.executors.torch.evidence.memory import elements_of
 from twinlens.executors.torch.model.build import parameter_count
 from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
@@ -27,8 +27,12 @@ from twinlens.spec.asked_device import asked_device
 from twinlens.spec.model.any_model import Model
 from twinlens.spec.precision import Precision
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import COUNT, FLOP
+
+if TYPE_CHECKING:
+    from twinlens.executors.torch.parallel.training import RankTraining
+    from twinlens.executors.torch.train import TorchTrainer
 
 _WARM_CALLS = 3  # CUDA graphs are recorded in the second or third call of a compiled graph
 
@@ -76,9 +80,23 @@ def ceilings_of_run(
     if not spec.protocol.ceilings:
         return {}
     stored = regime.classes(spec.lens)["weights"] if spec.lens == "inference" else regime.compute
+    return ceilings_at(regime, str(device), matvec, gemm, weights=stored, layout=layout)
+
+
+def ceilings_at(
+    regime: Precision,
+    device: str,
+    matvec: list[tuple[int, int, str]],
+    gemm: list[tuple[int, int, int]],
+    *,
+    weights: str,
+    layout: str | None = None,
+    threads: int | None = None,
+) -> Estimates:
+    """Ceilings at a precision and a model's own shapes; none of one row by weights where it has no such product."""
     kernel = {"int8-dynamic": "dynamic", "int8-weight": "packed", "int4-weight": "packed"}.get(regime.name, layout)
-    ceilings = ceilings_for(regime.compute, matvec, gemm, str(device), weights=stored, layout=kernel)
-    return {name: estimate for name, estimate in ceilings.items() if matvec or not name.startswith("matvec")}
+    found = ceilings_for(regime.compute, matvec, gemm, device, weights=weights, layout=kernel, threads=threads)
+    return {name: estimate for name, estimate in found.items() if matvec or not name.startswith("matvec")}
 
 
 def ceilings_again(spec: RunSpec, device: torch.device) -> Estimates:
@@ -97,7 +115,7 @@ def trainable(model: nn.Module) -> Estimate:
     return Estimate(float(counted), COUNT, "parameters that take a gradient", "measured", n=1)
 
 
-def method_words(trainer: OpenTrainer) -> str:
+def method_words(trainer: TorchTrainer | RankTraining) -> str:
     """ "lora, r 8, lora_alpha 16, lora_dropout 0, on 14 layers: 2 × q_proj, …"; "full" where all is trained."""
     adapter = trainer.workload.trained_adapter
     if adapter is None:
@@ -135,94 +153,6 @@ def from_weights(ref: Model, loss_nats: float) -> list[Finding]:
     if ref.folder is None:
         return []
     return [Finding("from-weights", "notes", ref.name, {"hash": weights_hash(ref, 0), "loss_nats": loss_nats})]
-
-
-class TrainingBatches(Protocol):
-    """Training data: `how` says in words how batches are made."""
-
-    how: str
-
-    @property
-    def entropy_rate_nats(self) -> float | None: ...
-    def held_out(self, index: int) -> tuple[torch.Tensor, torch.Tensor]: ...
-
-
-class PromptSource(Protocol):
-    """Prompts as a tensor (batch, length) of token ids, one row for each seed."""
-
-    def batch(self, seeds: Any, length: int) -> torch.Tensor: ...
-
-
-class GenerationLoop(Protocol):
-    """Prefill and decode over one static cache; `decode_eager` is the same step without a compiled graph."""
-
-    cache: Any
-
-    def prefill(self, prompts: torch.Tensor) -> torch.Tensor: ...
-    def decode(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor: ...
-    def decode_eager(self, newest: torch.Tensor, position: torch.Tensor) -> torch.Tensor: ...
-    def rewind(self, tokens: int) -> None: ...
-    def cache_tensors(self) -> list[torch.Tensor]: ...
-
-
-class OpenTrainer(Protocol):
-    """An open trainer: model and optimizer are made, no step was taken."""
-
-    spec: RunSpec
-    options: TorchOptions
-    workload: TrainingWorkload
-    device: torch.device
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    accumulate: int
-    is_vision: bool
-
-    @property
-    def ref(self) -> Model: ...
-    @property
-    def batches(self) -> TrainingBatches: ...
-    def loss(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor: ...
-    def compile(self) -> None: ...
-
-
-class Engine(Protocol):
-    """An engine that has taken over the backward pass and the update of a trainer, and divides what it holds."""
-
-    @property
-    def optimizer(self) -> torch.optim.Optimizer: ...
-    def set_last(self, is_last: bool) -> None:
-        """Whether the next forward and backward pass is the last of its step: an update follows it."""
-        ...
-
-    def backward(self, loss: torch.Tensor) -> None: ...
-    def update(self) -> None: ...
-    def held(self) -> tuple[Estimates, Resident]:
-        """Bytes by category, and by format of each tensor class, as they were in the latest step."""
-        ...
-
-
-class OpenServer(Protocol):
-    """An open server: the model is in its precision. `generation` and `prompts` for a decoder, `images` for vision."""
-
-    spec: RunSpec
-    options: TorchOptions
-    device: torch.device
-    model: nn.Module
-    dtype: torch.dtype
-    made_in: torch.dtype
-    layout: str
-    findings: list[Finding]
-    is_vision: bool
-    images: torch.Tensor
-    forward: Any
-
-    @property
-    def ref(self) -> Model: ...
-    @property
-    def generation(self) -> GenerationLoop | None: ...
-    @property
-    def prompts(self) -> PromptSource: ...
-    def no_grad(self) -> Any: ...
 
 
 def probe_device(asked: str) -> DeviceProbe:

@@ -144,6 +144,12 @@ def transpose_storage(model: nn.Module) -> None:
             module.weight = nn.Parameter(stored, requires_grad=False)
 
 
+def recompute_activations(model: nn.Module) -> None:
+    """Have the backward pass compute each layer's activations again, so that they need not be kept."""
+    enable = getattr(model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
+    (enable or model.gradient_checkpointing_enable)()
+
+
 def synchronize(device: torch.device) -> None:
     """Wait until the device has done what it was given; the CPU always has."""
     if device.type == "cuda":

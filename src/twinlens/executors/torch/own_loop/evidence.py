@@ -14,7 +14,7 @@ from torch import nn
 
 from twinlens.executors.torch.device import fp32_settings
 from twinlens.executors.torch.evidence.check import check_precision
-from twinlens.executors.torch.evidence.facts import device_facts, framework_facts
+from twinlens.executors.torch.evidence.facts import check_facts, device_facts, framework_facts
 from twinlens.executors.torch.evidence.flop import ProfiledWork
 from twinlens.executors.torch.evidence.memory import Resident, elements_of, resident_formats, state_memory
 from twinlens.executors.torch.evidence.trace import Kernel, compute_formats, longest
@@ -115,12 +115,7 @@ def torch_facts(seen: Seen, said: str | None, kernels: Sequence[Kernel], missing
         "precision.calibration": declared("none needed", "spec/precision.py"),
         "precision.detail": declared("plain", "spec/precision.py"),
     }
-    for check in checks:
-        fields[f"precision.{check.tensor_class}"] = (
-            observed(check.observed, check.evidence)
-            if check.observed
-            else declared(check.declared, "not seen: " + check.evidence)
-        )
+    fields |= check_facts(checks)
     for name, formats in resident.items():
         if not checks and f"precision.{name}" in _CLASSES:
             fields[f"precision.{name}"] = observed(max(formats, key=lambda fmt: formats[fmt]), "resident tensors")

@@ -34,7 +34,7 @@ def alone(training: RankTraining, steps: int, say: Say) -> dict[str, Any]:
             dist.barrier()
         if whole is not None:
             if step == 0:
-                told["gradient_norm"] = _norm(whole.model)
+                told["gradient_norm"] = gradient_norm(whole.model)
             losses.append(whole.update())
     if whole is not None:
         whole.batches.close()
@@ -122,7 +122,7 @@ def _first_gradient(training: RankTraining, told: dict[str, Any]) -> Iterator[No
 
     def note(*_: Any) -> None:
         if "gradient_norm" not in told:
-            norm = _norm if training.divided.pipeline is None else _norm_of_stages
+            norm = gradient_norm if training.divided.pipeline is None else _norm_of_stages
             told["gradient_norm"] = norm(training.model)
 
     handle = training.optimizer.register_step_pre_hook(note)
@@ -132,7 +132,7 @@ def _first_gradient(training: RankTraining, told: dict[str, Any]) -> Iterator[No
         handle.remove()
 
 
-def _norm(model: nn.Module) -> float:
+def gradient_norm(model: nn.Module) -> float:
     """The norm over all gradients of a model, gathered where torch has divided them."""
     squares = 0.0
     for parameter in model.parameters():
@@ -145,6 +145,6 @@ def _norm(model: nn.Module) -> float:
 
 def _norm_of_stages(model: nn.Module) -> float:
     """The same of a model whose parts lie on all ranks, none of them twice."""
-    squared = torch.tensor(_norm(model) ** 2, dtype=torch.float64, device=next(model.parameters()).device)
+    squared = torch.tensor(gradient_norm(model) ** 2, dtype=torch.float64, device=next(model.parameters()).device)
     dist.all_reduce(squared)
     return math.sqrt(float(squared))

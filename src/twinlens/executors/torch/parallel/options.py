@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Option, refuse_outside, refuse_wrong_options
+from twinlens.executors.capabilities import option, options_of, refuse_wrong_options
 from twinlens.network.target import is_cluster
 
 KIND = "torch-parallel"
@@ -17,58 +17,6 @@ WHY_NOT = {
     "fp8": "ranks have no fp8 products here; take bf16, or one process of torch",
 }
 SHARDED = ("fsdp2", "hsdp")
-OPTIONS = {
-    "parallel": Option(
-        "ddp",
-        ("ddp", "fsdp2", "hsdp", "tp", "pp"),
-        description='How training is divided over ranks: "ddp" copies the model and adds up gradients, "fsdp2" shards '
-        'weights, gradients and optimizer state, "hsdp" does so within each of `replicate` copies, "tp" splits every '
-        'layer, "pp" gives each rank consecutive layers.',
-    ),
-    "ranks": Option(2, description="Processes that train together, one per GPU or share of a processor."),
-    "tensor": Option(
-        1, description='Ranks that split every layer, inside "fsdp2" or "hsdp"; under "tp" it is all of them.'
-    ),
-    "replicate": Option(
-        2,
-        description='Copies of the model under "hsdp"; the ranks of a copy shard it, as under "fsdp2", or split its '
-        "layers (`tensor`).",
-    ),
-    "schedule": Option(
-        "1f1b",
-        ("1f1b", "gpipe", "interleaved"),
-        tunes=True,
-        description='Order of microbatches under "pp"; "interleaved" gives each rank two stages that do not touch.',
-    ),
-    "reshard": Option(
-        "yes",
-        ("yes", "no"),
-        tunes=True,
-        description="Whether fsdp2 and hsdp free gathered weights after the forward pass and gather them again.",
-    ),
-    "reduce_precision": Option(
-        "fp32",
-        ("fp32", "bf16"),
-        tunes=True,
-        description="Format in which fsdp2 and hsdp add up gradients when they train in bf16.",
-    ),
-    "attention": Option(
-        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
-    ),
-    "bucket_mib": Option(25.0, tunes=True, description="Size in MiB of the buckets in which ddp adds up gradients."),
-    "numa": Option(
-        "none",
-        ("none", "node"),
-        tunes=True,
-        description='Whether torchrun keeps each rank on the processors of the NUMA node of its GPU ("node", by '
-        'numactl); "none" keeps it nowhere, as torchrun does unasked.',
-    ),
-    "compared_steps": Option(
-        3, description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking."
-    ),
-    "patience_s": Option(120.0, description="Seconds in which a rank has to answer before it counts as hung."),
-    "on": Option("", description="The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local."),
-}
 _ONLY_OF = {
     "tensor": (*SHARDED, "tp"),
     "replicate": ("hsdp",),
@@ -82,35 +30,77 @@ _ONLY_OF = {
 
 @dataclass(frozen=True, slots=True)
 class ParallelOptions:
-    """The options of a spec, checked; `OPTIONS` says what each means."""
+    """The options of a spec, checked."""
 
-    parallel: Literal["ddp", "fsdp2", "hsdp", "tp", "pp"] = "ddp"
-    ranks: int = 2
-    tensor: int = 1
-    replicate: int = 2
-    schedule: Literal["1f1b", "gpipe", "interleaved"] = "1f1b"
-    reshard: Literal["yes", "no"] = "yes"
-    reduce_precision: Literal["fp32", "bf16"] = "fp32"
-    attention: Literal["sdpa", "eager"] = "sdpa"
-    bucket_mib: float = 25.0
-    numa: Literal["none", "node"] = "none"
-    compared_steps: int = 3
-    patience_s: float = 120.0
-    on: str = ""
+    parallel: str = option(
+        "ddp",
+        ("ddp", "fsdp2", "hsdp", "tp", "pp"),
+        description='How training is divided over ranks: "ddp" copies the model and adds up gradients, "fsdp2" shards '
+        'weights, gradients and optimizer state, "hsdp" does so within each of `replicate` copies, "tp" splits every '
+        'layer, "pp" gives each rank consecutive layers.',
+    )
+    ranks: int = option(
+        2, description="Processes that train together, one per GPU or share of a processor.", within=(1, 1024)
+    )
+    tensor: int = option(
+        1,
+        description='Ranks that split every layer, inside "fsdp2" or "hsdp"; under "tp" it is all of them.',
+        within=(1, 1024),
+    )
+    replicate: int = option(
+        2,
+        description='Copies of the model under "hsdp"; the ranks of a copy shard it, as under "fsdp2", or split its '
+        "layers (`tensor`).",
+        within=(1, 1024),
+    )
+    schedule: str = option(
+        "1f1b",
+        ("1f1b", "gpipe", "interleaved"),
+        tunes=True,
+        description='Order of microbatches under "pp"; "interleaved" gives each rank two stages that do not touch.',
+    )
+    reshard: str = option(
+        "yes",
+        ("yes", "no"),
+        tunes=True,
+        description="Whether fsdp2 and hsdp free gathered weights after the forward pass and gather them again.",
+    )
+    reduce_precision: str = option(
+        "fp32",
+        ("fp32", "bf16"),
+        tunes=True,
+        description="Format in which fsdp2 and hsdp add up gradients when they train in bf16.",
+    )
+    attention: str = option(
+        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
+    )
+    bucket_mib: float = option(
+        25.0, tunes=True, description="Size in MiB of the buckets in which ddp adds up gradients.", within=(0.01, 1e6)
+    )
+    numa: str = option(
+        "none",
+        ("none", "node"),
+        tunes=True,
+        description='Whether torchrun keeps each rank on the processors of the NUMA node of its GPU ("node", by '
+        'numactl); "none" keeps it nowhere, as torchrun does unasked.',
+    )
+    compared_steps: int = option(
+        3,
+        description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking.",
+        within=(0, 100),
+    )
+    patience_s: float = option(
+        120.0, description="Seconds in which a rank has to answer before it counts as hung.", within=(1.0, 86400.0)
+    )
+    on: str = option("", description="The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local.")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
         """Raises BadInput (TL207), and (TL202) where the degrees do not divide the ranks."""
         refuse_wrong_options(KIND, options, OPTIONS)
-        for name in ("ranks", "tensor", "replicate"):
-            refuse_outside(KIND, options, OPTIONS, name, 1, 1024)
-        refuse_outside(KIND, options, OPTIONS, "compared_steps", 0, 100)
-        refuse_outside(KIND, options, OPTIONS, "bucket_mib", 0.01, 1e6)
-        refuse_outside(KIND, options, OPTIONS, "patience_s", 1.0, 86400.0)
-        if (on := options.get("on", "")) and not is_cluster(on):
-            raise BadInput(f"ranks run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
         asked = cls(**options)
-        if on and asked.numa != "none":
+        _refuse_no_cluster(asked.on)
+        if asked.on and asked.numa != "none":
             raise BadInput(
                 'executor.options.numa = "node" is what torchrun does, which starts ranks on this machine alone; leave '
                 "it out, or --on",
@@ -156,6 +146,7 @@ class ParallelOptions:
 
 _AXES = {"ddp": ("replicate",), "fsdp2": ("shard",), "hsdp": ("replicate", "shard"), "tp": ("tensor",),
          "pp": ("pipeline",)}  # fmt: skip
+OPTIONS = options_of(ParallelOptions)
 
 
 def _refuse_without_effect(asked: ParallelOptions, options: Mapping[str, Any]) -> None:
@@ -196,30 +187,35 @@ def _refuse_undivided_ranks(asked: ParallelOptions, names_tensor: bool) -> None:
 
 
 EXCHANGE_KIND = "torch-collectives"
-EXCHANGE_OPTIONS = {
-    "ranks": Option(2, description="Processes that exchange a buffer, one per GPU or share of a processor."),
-    "patience_s": Option(120.0, description="Seconds in which a rank has to answer before it counts as hung."),
-    "on": Option("", description="The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local."),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeOptions:
-    """The options of a spec, checked; `EXCHANGE_OPTIONS` says what each means."""
+    """The options of a spec, checked."""
 
-    ranks: int = 2
-    patience_s: float = 120.0
-    on: str = ""
+    ranks: int = option(
+        2, description="Processes that exchange a buffer, one per GPU or share of a processor.", within=(2, 1024)
+    )
+    patience_s: float = option(
+        120.0, description="Seconds in which a rank has to answer before it counts as hung.", within=(1.0, 86400.0)
+    )
+    on: str = option("", description="The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local.")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
         """Raises BadInput (TL207)."""
         refuse_wrong_options(EXCHANGE_KIND, options, EXCHANGE_OPTIONS)
-        refuse_outside(EXCHANGE_KIND, options, EXCHANGE_OPTIONS, "ranks", 2, 1024)
-        refuse_outside(EXCHANGE_KIND, options, EXCHANGE_OPTIONS, "patience_s", 1.0, 86400.0)
-        if (on := options.get("on", "")) and not is_cluster(on):
-            raise BadInput(f"ranks run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
-        return cls(**options)
+        asked = cls(**options)
+        _refuse_no_cluster(asked.on)
+        return asked
+
+
+EXCHANGE_OPTIONS = options_of(ExchangeOptions)
+
+
+def _refuse_no_cluster(on: str) -> None:
+    if on and not is_cluster(on):
+        raise BadInput(f"ranks run here or on Ray: ray://HOST:PORT or ray://local, not {on!r}", code="TL207")
 
 
 ELEMENT_BYTES = 4

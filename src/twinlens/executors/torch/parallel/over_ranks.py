@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from twinlens.executors.torch.save_journal import apart, losses_compared
+from twinlens.executors.torch.save_journal import TOLERANCE, apart, losses_compared
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, observed
@@ -164,10 +164,8 @@ def _summed(each: Sequence[Estimate | None], count: int) -> Estimate | None:
 
 # Findings of a parallel run before its rows: losses against one process, how much of the exchange is hidden.
 
-TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3, "bf16": 5e-3}
-"""The largest relative difference of a loss; the first gradient's norm may differ by ten times that. Sums in another
-order differ by far less."""
 _GRADIENT_FACTOR = 10.0
+"""The first gradient's norm may differ by so many times the tolerance of a loss."""
 _LEVEL = 0.95
 
 

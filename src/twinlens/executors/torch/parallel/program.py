@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psutil
 
@@ -45,29 +45,8 @@ class Program:
 TORCH = Program()
 
 
-class World(Protocol):
-    """Ranks that were started, wherever they run."""
-
-    @property
-    def pid(self) -> int | None:
-        """The process of this machine below which all ranks are; None where there is none."""
-        ...
-
-    def exit_code(self) -> int | None:
-        """None while any of it runs."""
-        ...
-
-    def collect_logs(self) -> None:
-        """Put the ranks' logs into the folder of this world, as torchrun names them."""
-        ...
-
-    def stop(self) -> None:
-        """End all of it; may be called again."""
-        ...
-
-
 class Torchrun:
-    """Ranks of this machine: their logs are in the folder from the start."""
+    """Ranks of this machine below one process; their logs are in the folder from the start."""
 
     def __init__(self, count: int, threads: int, program: Program, address: str, folder: Path) -> None:
         environment = dict(os.environ) | {"OMP_NUM_THREADS": str(threads), "TWINLENS_RANKS": address}
@@ -240,7 +219,7 @@ class RankHost:
 
 
 class OnRay:
-    """See `World`. `port`: of this machine, where the ranks connect to with `key`."""
+    """Ranks on a cluster. `port`: of this machine, where they connect to with `key`."""
 
     def __init__(self, count: int, threads: int, program: Program, port: int, key: str, folder: Path) -> None:
         self._folder, self._count, self._stack = folder, count, contextlib.ExitStack()

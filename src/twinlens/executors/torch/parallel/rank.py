@@ -27,7 +27,7 @@ from twinlens.executors.torch.parallel.training import RankSaves, RankTraining
 from twinlens.executors.torch.train import refuse_unsupported
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
-from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.spec.asked_device import AskedDevice, asked_device
 from twinlens.spec.study import RunSpec
@@ -101,6 +101,23 @@ class Rank:
             dist.init_process_group(backend, timeout=timeout, **_store())
         return backend
 
+    def joined(self, spec: RunSpec, patience_s: float) -> tuple[RunSpec, str]:
+        """`join` for a run: its spec with the options of one process, which are what the evidence asks for, and the
+        backend. Raises BadInput (TL203) for a precision that the device lacks."""
+        backend = self.join(spec.device, patience_s)
+        refuse_unsupported(spec.point.precision, self.device)
+        set_fp32(spec.point.precision)
+        return spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})}), backend
+
+    def with_place(self, facts: Facts, strategy: Fact, memory: Estimates) -> Facts:
+        """Facts of one rank among others: where it runs, with how many, and in which way; `memory` besides its own."""
+        own = {
+            "training.strategy": strategy,
+            "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
+        }
+        fields = {**facts.executor.facts, **rank_fields(self.device), **own}
+        return replace(facts, executor=ExecutorRecord(fields), memory={**facts.memory, **memory})
+
     def _open_exchange(self, kind: str, size_bytes: int) -> dict[str, Any]:
         """Buffers, some exchanges that no row is of, and facts of what runs."""
         self._exchange = exchange_of(kind, size_bytes, self.device)
@@ -112,19 +129,11 @@ class Rank:
         begun_s = time.monotonic()
         facts = training_facts(training, self._say)
         training.optimizer.state.clear()
-        memory = dict(facts.memory)
+        memory: Estimates = {}
         if training.divided.buckets is not None:
             held = float(sum(training.divided.buckets.storages.values()))
-            memory["buckets_bytes"] = Estimate(held, BYTES, "buffers of gradient buckets", "measured", n=1)
-        fields = (
-            dict(facts.executor.facts)
-            | rank_fields(self.device)
-            | {
-                "training.strategy": observed(_strategy(asked, backend), "torch.distributed"),
-                "training.world_size": observed(dist.get_world_size(), "torch.distributed.get_world_size"),
-            }
-        )
-        facts = replace(facts, executor=type(facts.executor)(fields), memory=memory)
+            memory = {"buckets_bytes": Estimate(held, BYTES, "buffers of gradient buckets", "measured", n=1)}
+        facts = self.with_place(facts, observed(_strategy(asked, backend), "torch.distributed"), memory)
         self._say("timing the exchange of gradients")
         exchanged = exchange_times(training, _TIMED_PAIRS)
         compared = self._compared(training, asked, spec) if asked.compared_steps else {}
@@ -156,12 +165,8 @@ class Rank:
 
     def _build(self, spec: RunSpec) -> tuple[RankTraining, ParallelOptions, str]:
         asked = ParallelOptions.of(spec.executor.options)
-        backend = self.join(spec.device, asked.patience_s)
-        refuse_unsupported(spec.point.precision, self.device)
-        set_fp32(spec.point.precision)
+        plain, backend = self.joined(spec, asked.patience_s)
         self._say("building the model")
-        # What the evidence asks of the options are those of one process.
-        plain = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": {}})})
         self._training = training = RankTraining(plain, asked, self.device, say=self._say)
         assert isinstance(spec.workload, TrainingWorkload)
         if spec.workload.checkpoint is not None:

@@ -21,7 +21,7 @@ import psutil
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.protocol import Say
 from twinlens.executors.refuse import refuse_shared_gpu
-from twinlens.executors.torch.parallel.program import TORCH, Lost, Program, Torchrun, World, sentence_on
+from twinlens.executors.torch.parallel.program import TORCH, Lost, OnRay, Program, Torchrun, sentence_on
 from twinlens.spec.asked_device import AskedDevice
 from twinlens.system.document import read_json
 from twinlens.system.processes import is_alive
@@ -42,7 +42,7 @@ class Ranks:
         self._pids: list[int] = []
         self._machines: list[str] = []
         self._key = secrets.token_hex(16) if program.on else ""
-        self._world: World | None = None
+        self._world: Torchrun | OnRay | None = None
         self._listening: socket.socket | None = None
         try:
             self._start(threads)
@@ -151,8 +151,6 @@ class Ranks:
         listening.listen(self._count)
         listening.settimeout(0.5)
         if self._program.on:
-            from twinlens.executors.torch.parallel.program import OnRay
-
             port = listening.getsockname()[1]
             self._world = OnRay(self._count, threads, self._program, port, self._key, self._folder)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, ExecutorFailed
@@ -25,7 +26,7 @@ from twinlens.executors.torch.parallel.over_ranks import (
 )
 from twinlens.executors.torch.parallel.program import Program
 from twinlens.executors.torch.parallel.ranks import Ranks, on_processor, refuse_too_few_gpus
-from twinlens.executors.torch.save_journal import COMPARED_STEPS, Journal, drop_from_cache
+from twinlens.executors.torch.save_journal import Journal
 from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.sections import Checkpoints, Recovery
@@ -207,13 +208,11 @@ class RunSaves:
         told = self._ranks.ask({"order": "settle"}, "waiting for saves")
         self._journal.note_durable(_durable(told))
         self._journal.note_size()
-        if found := self._journal.last_whole(before=done):
-            step, folder = found
-            order = {"order": "load", "folder": str(folder)}
-            storage_s = max(self._ranks.ask(order, "reading a save")) if drop_from_cache(folder) else None
-            cache_s = max(self._ranks.ask(order, "reading a save"))
-            self._journal.note_restore(step, storage_s, cache_s, self._again(step, min(COMPARED_STEPS, done - step)))
-        return self._journal.record()
+
+        def load(folder: Path) -> float:
+            return float(max(self._ranks.ask({"order": "load", "folder": str(folder)}, "reading a save")))
+
+        return self._journal.read_back(done, load, self._again)
 
     def close(self) -> None:
         """Remove all saves; the ranks are gone by then."""

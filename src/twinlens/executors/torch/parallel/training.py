@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.device import between_ns, mark
-from twinlens.executors.torch.model.build import build_model, synchronize
+from twinlens.executors.torch.device import between_ns, mark, phases_of
+from twinlens.executors.torch.model.build import build_model, recompute_activations, synchronize
 from twinlens.executors.torch.model.data import Batches
 from twinlens.executors.torch.model.without_memory import Recipe, bare_model, fill
 from twinlens.executors.torch.options import TorchOptions
@@ -24,7 +23,7 @@ from twinlens.executors.torch.parallel.degrees import microbatch_of
 from twinlens.executors.torch.parallel.options import SHARDED
 from twinlens.executors.torch.parallel.pipeline import Pipeline
 from twinlens.executors.torch.parallel.wrap import Divided, divide, set_sync
-from twinlens.executors.torch.saver import Saver
+from twinlens.executors.torch.saver import Saver, go_on_from
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 
@@ -89,8 +88,7 @@ class RankTraining:
 
     def _ready(self, model: nn.Module) -> nn.Module:
         if self.workload.checkpointing:
-            enable = getattr(model, "activation_checkpointing_enable", None)  # the name from transformers 5.23 on
-            (enable or model.gradient_checkpointing_enable)()
+            recompute_activations(model)
         return model.train()
 
     def all_batches(self) -> Batches:
@@ -144,16 +142,14 @@ class RankTraining:
         synchronize(device)
         loss_value = float(torch.stack(losses).mean())
         end_ns = time.monotonic_ns()
-        spent_ns = [between_ns(a, b) for a, b in pairwise(marks)]
+        spent = phases_of(marks)
         communicate_ns = sum(between_ns(*pair) for pair in waited_ns if pair is not None)
         return {
             "begin_ns": begin_ns,
             "end_ns": end_ns,
-            "data_ns": sum(spent_ns[0:-1:3]),
-            "forward_ns": sum(spent_ns[1:-1:3]),
-            "backward_ns": sum(spent_ns[2:-1:3]) - communicate_ns,
+            **spent,
+            "backward_ns": spent["backward_ns"] - communicate_ns,
             "communicate_ns": communicate_ns if buckets is not None else None,
-            "optimize_ns": spent_ns[-1],
             "loss": loss_value,
         }
 
@@ -283,7 +279,4 @@ class RankSaves:
 
     def go_on_from(self, step: int) -> None:
         """Let the next batch be that of the step after `step`."""
-        self._training.batches.close()
-        self._training.batches = self._training.fresh_batches()
-        for _ in range(step * self._training.accumulate):
-            self._training.batches.next()
+        go_on_from(self._training, step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -12,9 +12,11 @@ from torch import nn
 
 from twinlens.errors import BadInput
 from twinlens.executors.torch.device import mark
-from twinlens.executors.torch.evidence.work import Engine
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.pipeline import Fill, Pipeline, pipeline_of
+
+if TYPE_CHECKING:
+    from twinlens.executors.torch.deepspeed.engine import ZeroEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Divided:
     data_rank: int
     buckets: Buckets | None = None
     pipeline: Pipeline | None = None
-    engine: Engine | None = None
+    engine: ZeroEngine | None = None
 
 
 def divide(
