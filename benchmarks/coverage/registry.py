@@ -94,7 +94,7 @@ KINDS = (
             "planning/check/deadline.py:_of", "planning/method.py:_cost", "planning/method.py:_longer",
             "planning/method.py:_once", "planning/method.py:_over", "planning/method.py:_scaled",
             "planning/capacity/target.py:_tail",
-            "claims/several.py:ends_of", "claims/ruling.py:ruling_of", "claims/meaning.py:_scaled",
+            "claims/several.py:ends_of", "claims/several.py:ruling_of", "claims/meaning.py:_scaled",
             "claims/grammar.py:_elliptic", "claims/grammar.py:_of_groups",
         ),
     ),

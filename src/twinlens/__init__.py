@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from twinlens.measurement.preflight.check import Check, Prediction
     from twinlens.measurement.study import Outcome
     from twinlens.pack.check import Checked
-    from twinlens.planning.prediction.shipped import Calibrated
+    from twinlens.planning.prediction.band import Calibrated
     from twinlens.record.estimate import Estimate
     from twinlens.record.executor.facts import Facts
     from twinlens.record.finding import Finding
@@ -113,7 +113,7 @@ _NAMES = {
     "twinlens.measurement.preflight.check": ("Check", "Prediction"),
     "twinlens.measurement.study": ("Outcome",),
     "twinlens.pack.check": ("Checked",),
-    "twinlens.planning.prediction.shipped": ("Calibrated",),
+    "twinlens.planning.prediction.band": ("Calibrated",),
     "twinlens.record.estimate": ("Estimate",),
     "twinlens.record.executor.facts": ("Facts",),
     "twinlens.record.finding": ("Finding",),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from twinlens.errors import BadInput
+from twinlens.planning.cost.machine import energy_cost, energy_j, energy_share, node_power_w
 from twinlens.spec.model.reference import DecoderShape, load_model
 from twinlens.theory.adapter import adapter_flop_per_token, adapter_parameters
 from twinlens.theory.collective import (
@@ -17,7 +18,6 @@ from twinlens.theory.collective import (
     collective_time_s,
     tensor_parallel_bytes,
 )
-from twinlens.theory.energy import energy_cost, energy_j, energy_share, node_power_w
 from twinlens.theory.flop import decode_flop, forward_flop, hardware_flop_per_token, training_flop_per_token
 from twinlens.theory.layout import LAYOUTS
 from twinlens.theory.memory import activation_bytes, kv_bytes, kv_bytes_per_token, weights_bytes

@@ -8,6 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
+from twinlens.planning.cost.machine import (
+    energy_cost,
+    energy_j,
+    energy_share,
+    node_power_w,
+)
 from twinlens.spec.model.reference import DecoderShape, load_model
 from twinlens.theory.collective import (
     algorithm_bandwidth,
@@ -15,12 +21,6 @@ from twinlens.theory.collective import (
     bus_factor,
     collective_time_s,
     tensor_parallel_bytes,
-)
-from twinlens.theory.energy import (
-    energy_cost,
-    energy_j,
-    energy_share,
-    node_power_w,
 )
 from twinlens.theory.roofline import expected_tokens, speed_up
 

@@ -9,8 +9,8 @@ from twinlens.errors import BadInput
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import needed
+from twinlens.theory.adapter import Tuned, tuned
 from twinlens.theory.parameter import parameters
-from twinlens.theory.tuned import Tuned, tuned
 
 # tiny: 2 layers, hidden 128, 4 heads of 32, 2 of keys and values, MLP 1024, vocabulary 512, head of its own.
 OUTPUTS = 128 + 64 + 64 + 128 + 1024 + 1024 + 128

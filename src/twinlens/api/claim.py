@@ -10,10 +10,9 @@ from twinlens.api.claim_fit import beside_plan
 from twinlens.api.question import asks
 from twinlens.api.questions import CLAIM
 from twinlens.api.questions import Claim as Asked
-from twinlens.claims.answer import Judged
 from twinlens.claims.grammar import read_claim
 from twinlens.claims.judge import judge
-from twinlens.claims.said import UNREADABLE, Claim
+from twinlens.claims.said import UNREADABLE, Claim, Judged
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding

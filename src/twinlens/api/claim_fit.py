@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twinlens.claims.answer import Judged, remark
-from twinlens.claims.said import Claim, View
+from twinlens.claims.said import Claim, Judged, View, remark
 from twinlens.claims.subject import context_of, device_of, devices_of
 from twinlens.errors import BadInput
 

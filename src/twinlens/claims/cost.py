@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, lacking, solved
-from twinlens.claims.said import Said, View, part_of_whole
+from twinlens.claims.said import Answer, Case, Gap, Said, Term, View, assumed, lacking, part_of_whole, solved
 from twinlens.record.finding import Finding
 from twinlens.units import HOUR_S, HOURS_A_MONTH, MONTH_S
 

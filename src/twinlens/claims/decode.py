@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from twinlens.claims.answer import Answer, Bound, Case, Gap, Term, beside, solved
 from twinlens.claims.memory import does_not_fit
-from twinlens.claims.said import Said, View
+from twinlens.claims.said import Answer, Bound, Case, Gap, Said, Term, View, beside, solved
 from twinlens.claims.subject import (
     Cache,
     Notes,

@@ -5,10 +5,9 @@ Rates are dense; makers also quote twice as much, with structured sparsity. Link
 
 from __future__ import annotations
 
-from twinlens.claims.answer import Answer, Case, Gap, Term, remark
 from twinlens.claims.memory import visible
 from twinlens.claims.part import link_rates
-from twinlens.claims.said import Said, View
+from twinlens.claims.said import Answer, Case, Gap, Said, Term, View, remark
 from twinlens.claims.subject import device_of, devices_of
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device

@@ -12,11 +12,10 @@ import re
 from dataclasses import replace
 from typing import Literal
 
-from twinlens.claims.names import device_at, format_at, link_at, model_at
+from twinlens.claims.names import MAKERS, TOPICS, device_at, format_at, is_filler, link_at, model_at
 from twinlens.claims.plain import plain
 from twinlens.claims.quantity import NUMBER, read_quantity
 from twinlens.claims.said import UNREADABLE, Claim, Said, Token, Word, checked, rounding, rounding_of_input
-from twinlens.claims.words import MAKERS, TOPICS, is_filler
 from twinlens.errors import BadInput
 from twinlens.theory.layout import OPTIMIZERS
 

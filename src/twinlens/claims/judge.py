@@ -10,12 +10,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from twinlens.claims.answer import Answer, Case, Gap, Judged, Ruling, remark, values
 from twinlens.claims.meaning import FACTS, Fitted, meaning
-from twinlens.claims.ruling import ruling_of
-from twinlens.claims.said import UNREADABLE, Claim, Said, Token, View, Word
-from twinlens.claims.several import conflicts_of, ends_of, with_each
-from twinlens.claims.words import HARMLESS
+from twinlens.claims.names import HARMLESS
+from twinlens.claims.said import (
+    UNREADABLE,
+    Answer,
+    Case,
+    Claim,
+    Gap,
+    Judged,
+    Ruling,
+    Said,
+    Token,
+    View,
+    Word,
+    remark,
+    values,
+)
+from twinlens.claims.several import conflicts_of, ends_of, ruling_of, with_each
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding

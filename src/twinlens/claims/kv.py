@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinlens.claims.answer import Answer, Case, Gap, Term, assumed, lacking, product, remark, solved
 from twinlens.claims.memory import of_kv
 from twinlens.claims.names import KV_BYTES
-from twinlens.claims.said import Said, View
+from twinlens.claims.said import Answer, Case, Gap, Said, Term, View, assumed, lacking, product, remark, solved
 from twinlens.claims.subject import Cache, Notes, Subject, cache_of, context_of, kv_terms, subject_of
 from twinlens.record.finding import Finding
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
-from twinlens.claims.answer import Answer, Bound, Case, Gap, Term, solved
 from twinlens.claims.part import PARTS, USUAL_MFU, Part
-from twinlens.claims.said import Said, View, Word, part_of_whole
+from twinlens.claims.said import Answer, Bound, Case, Gap, Said, Term, View, Word, part_of_whole, solved
 from twinlens.record.finding import Finding
 from twinlens.units import HOUR_S, JOULES_PER_KWH
 

@@ -11,17 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from twinlens.claims import compute, cost, device, kv, memory
-from twinlens.claims.algebra import arithmetic
-from twinlens.claims.answer import Answer, Gap
-from twinlens.claims.collective import all_reduce_share, all_reduce_time
+from twinlens.claims import compute, cost, device, kv, memory, training
+from twinlens.claims.algebra import arithmetic, equation
+from twinlens.claims.compute import all_reduce_share, all_reduce_time
 from twinlens.claims.decode import decode_rate, decode_time
-from twinlens.claims.equation import equation
 from twinlens.claims.law import LAWS
-from twinlens.claims.names import USUAL
+from twinlens.claims.names import ABOUT, USUAL
 from twinlens.claims.ratio import ratio
-from twinlens.claims.said import Claim, MoreThanWhole, Said, Token, View, Word
-from twinlens.claims.words import ABOUT
+from twinlens.claims.said import Answer, Claim, Gap, MoreThanWhole, Said, Token, View, Word
 from twinlens.errors import BadInput
 
 Rule = Callable[[View], Answer | Gap | None]
@@ -30,7 +27,7 @@ RULES: tuple[Rule, ...] = (
     all_reduce_time, all_reduce_share, compute.speculation, compute.totals, compute.end_to_end, compute.ridge_batch,
     device.link, ratio, kv.kv_size, kv.kv_room, kv.kv_each, kv.kv_tokens, compute.prefill, decode_rate, decode_time,
     device.bandwidth, device.memory, device.power, device.rate,
-    memory.left_over, memory.training_fit, memory.training_memory, memory.fit, memory.weights_size,
+    memory.left_over, training.training_fit, training.training_memory, memory.fit, memory.weights_size,
     *(partial(device.model_figure, kind) for kind in ("active", "params", "kv_heads", "heads", "layers")),
     equation, arithmetic,
 )  # fmt: skip

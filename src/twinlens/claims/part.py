@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from twinlens.claims.answer import assumed
-from twinlens.claims.said import View, part_of_whole
+from twinlens.claims.said import View, assumed, part_of_whole
 from twinlens.claims.subject import (
     Notes,
     Subject,

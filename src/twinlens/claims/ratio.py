@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 from twinlens.claims.algebra import UNITS
-from twinlens.claims.answer import Answer, Case, Gap, Term
 from twinlens.claims.names import DEVICES, FORMATS, device_at
 from twinlens.claims.part import link_rates
-from twinlens.claims.said import UNREADABLE, Said, View
+from twinlens.claims.said import UNREADABLE, Answer, Case, Gap, Said, Term, View
 from twinlens.claims.subject import Subject, stored_as, subject_of
 from twinlens.errors import BadInput
 from twinlens.spec.device import load_device

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from twinlens.claims.answer import Term, assumed
 from twinlens.claims.names import DEVICES, FORMATS, KV_BYTES, USUAL
-from twinlens.claims.said import Said, View
+from twinlens.claims.said import Said, Term, View, assumed
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device, load_device
 from twinlens.spec.model.reference import load_model

@@ -21,7 +21,7 @@ from twinlens.theory.flop import decode_flop, prefill_flop
 from twinlens.theory.memory import layout_of
 from twinlens.theory.number import Number, larger
 from twinlens.theory.traffic import decode_traffic, prefill_bytes, training_step_bytes
-from twinlens.theory.width import widths
+from twinlens.theory.weight_format import widths
 
 
 @dataclass(frozen=True, slots=True)

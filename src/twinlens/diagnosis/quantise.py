@@ -32,7 +32,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.precision import BITS, PRECISIONS, Precision
 from twinlens.theory.flop import prefill_flop
 from twinlens.theory.traffic import prefill_bytes
-from twinlens.theory.width import widths
+from twinlens.theory.weight_format import widths
 from twinlens.units import RATIO
 
 HELPS = 1.05

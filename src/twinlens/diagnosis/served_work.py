@@ -19,7 +19,7 @@ from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, Precision
 from twinlens.theory.flop import decode_flop, prefill_flop
 from twinlens.theory.traffic import activation_elements_moved, decode_step_bytes, prefill_bytes
-from twinlens.theory.width import Widths, widths
+from twinlens.theory.weight_format import Widths, widths
 
 _NO_MODEL = "the model behind the server is not known here, so neither is the work of one of its steps"
 _NO_FORMAT = "the server does not say its formats, so the bytes of one of its steps are not known"

@@ -6,9 +6,8 @@ from typing import Literal
 
 from twinlens.errors import BadInput
 from twinlens.spec.model.shape import DecoderShape, ModelShape, Recurrent, ResnetShape, VitShape
-from twinlens.theory.convolution import convolutions
 from twinlens.theory.number import Number, choose, count, is_scalar, larger, rate
-from twinlens.theory.parameter import vit_tokens
+from twinlens.theory.parameter import convolutions, vit_tokens
 
 Checkpointing = Literal["none", "selective", "full"]
 Attention = Literal["materialised", "fused"]

@@ -22,9 +22,8 @@ from twinlens.theory.attention import (
     recurrent_flop_per_token,
     seen_flop,
 )
-from twinlens.theory.convolution import convolutions
 from twinlens.theory.number import Number, amount, choose, count
-from twinlens.theory.parameter import ParameterCount, cross_attention_weights, parameters, vit_tokens
+from twinlens.theory.parameter import ParameterCount, convolutions, cross_attention_weights, parameters, vit_tokens
 
 __all__ = [
     "CONVENTIONS",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape, ModelShape
+from twinlens.spec.precision import BITS, Precision
 from twinlens.theory.attention import kept_elements
 from twinlens.theory.parameter import expert_weights, parameters
 
@@ -131,3 +132,27 @@ def _lifted(shape: ModelShape) -> int:
     values = 0 if shape.mla else shape.hidden * sum(kept_elements(shape)) // 2
     down = (shape.dense_layers + shape.double_mlp_layers) * shape.hidden * shape.intermediate
     return values + down + _experts(shape) // (3 if shape.gated_mlp else 2)
+
+
+# Widths of what a precision keeps in memory while a decoder runs: weights with their scales, its head, its cache.
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """`weight_bits`: of a matrix weight, scales included. `head_bits`: of an output head left wider; None: the same."""
+
+    weight_bits: float
+    head_bits: float | None
+    kv_bytes: float
+
+
+def widths(shape: DecoderShape, regime: Precision, head: str | None = None) -> Widths:
+    """The widths of one precision in inference. Raises BadInput (TL203) for a precision of training only.
+
+    A head tied to the embedding stays in 16 bits (executors/torch/model/quantize.py); torch's dynamic int8 makes a copy
+    of it. `head`: the format in which a quantised folder keeps its own, where that is known.
+    """
+    bits = regime.weight_bits("inference", shape.hidden)
+    wide = shape.tied_embeddings and regime.quantised and regime.name != "int8-dynamic"
+    head_bits = float(BITS[head]) if head in BITS and regime.quantised else 16.0 if wide else None
+    return Widths(bits, head_bits, BITS[regime.classes("inference")["kv"]] / 8)

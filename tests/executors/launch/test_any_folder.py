@@ -34,7 +34,7 @@ from twinlens.spec.model.quantised import contradicts, stored_precision
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import precision as regime
-from twinlens.theory.width import widths
+from twinlens.theory.weight_format import widths
 from weight_files import safetensors
 
 AWQ = {"quant_method": "awq", "bits": 4}

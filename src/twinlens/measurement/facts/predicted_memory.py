@@ -11,9 +11,9 @@ from twinlens.record.executor.facts import Estimates
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.theory.adapter import Tuned, tuned
 from twinlens.theory.memory import Checkpointing, layout_of
 from twinlens.theory.sharding import ShardedMemory, Split, sharded_memory
-from twinlens.theory.tuned import Tuned, tuned
 from twinlens.units import BYTES
 
 
@@ -64,7 +64,7 @@ def _activations(spec: RunSpec) -> Estimate:
 def _of_adapter(tune: Tuned | None) -> Estimates:
     if tune is None:
         return {}
-    trained, layout, method = tune.parameters, tune.layout, "theory/tuned.py"
+    trained, layout, method = tune.parameters, tune.layout, "theory/adapter.py"
     sizes = {
         "weights_bytes": tune.frozen_bytes,
         "adapter_bytes": trained * layout.weights,

@@ -18,6 +18,7 @@ from twinlens.spec.precision import AS_SERVED, BITS, Precision
 from twinlens.spec.study import RunSpec
 from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.theory.adapter import Tuned, tuned
 from twinlens.theory.flop import (
     CONVENTIONS,
     decode_flop,
@@ -29,8 +30,7 @@ from twinlens.theory.flop import (
 )
 from twinlens.theory.memory import layout_of
 from twinlens.theory.traffic import decode_step_bytes, prefill_bytes, training_step_bytes
-from twinlens.theory.tuned import Tuned, tuned
-from twinlens.theory.width import widths
+from twinlens.theory.weight_format import widths
 from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S, RATIO, show
 
 # Boost clocks are above those of datasheets by some per cent on consumer boards; a timer that is wrong, by factors.

@@ -22,10 +22,10 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.nvml import open_gpus
+from twinlens.theory.adapter import tuned
 from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
 from twinlens.theory.parameter import parameters
 from twinlens.theory.sharding import ShardedMemory
-from twinlens.theory.tuned import tuned
 from twinlens.units import BYTES, show
 
 _SLACK_BYTES = 600 * 2**20  # interpreter, torch and its workspaces, measured on an idle worker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twinlens.claims.answer import Judged
+from twinlens.claims.said import Judged
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import DETAIL, Block, Document, Line, Row, Tone, row
 from twinlens.reporting.wording.claim import QUANTITIES
