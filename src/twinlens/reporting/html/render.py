@@ -262,7 +262,7 @@ def _panel(lens: Lens, entries: Sequence[Entry], points: int, said: str, diagnos
     of = " · ".join([lead.group.model, *([machine.name] if machine else [])])
     return Panel(
         lens,
-        METRICS[metric].label if metric else "No rate was measured",
+        METRICS[metric].label if metric else "rate, which was not measured",
         display.clean(of, 100),
         tuple(_bar(each, estimate, most) for each, estimate in shown),
         points - len(shown),
