@@ -82,7 +82,7 @@ def gpm(folder: Path) -> Answer:
 
     import torch
 
-    from twinlens.measurement.machine.gpm import open_gpm
+    from twinlens.measurement.machine.nvidia import open_gpm
     from twinlens.system.nvml import open_gpus
 
     gpus, why = open_gpus([f"GPU-{torch.cuda.get_device_properties(0).uuid}"])

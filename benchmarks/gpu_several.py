@@ -106,7 +106,7 @@ def _training() -> dict[str, Any]:
 
 
 def _link() -> str:
-    from twinlens.measurement.machine.nvidia_facts import gpu_facts
+    from twinlens.measurement.machine.nvidia import gpu_facts
     from twinlens.system.nvml import open_gpus
 
     gpus, why = open_gpus()

@@ -14,7 +14,7 @@ from twinlens.api.questions import Measure
 from twinlens.api.spec_asked import study_of
 from twinlens.cli.main import app
 from twinlens.measurement.attach import attach
-from twinlens.measurement.duration import expected_s
+from twinlens.measurement.preflight.check import expected_s
 from twinlens.measurement.quick import quick
 from twinlens.network.null_server import null_server
 from twinlens.record.store import find_runs

@@ -11,8 +11,7 @@ from hostile_server import hostile
 
 from material import fixed, inference, measured, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.measurement.compliance.run import run_compliance_tests
-from twinlens.measurement.compliance.sampler import ResponseSampler
+from twinlens.measurement.compliance.run import ResponseSampler, run_compliance_tests
 from twinlens.record.sections import ComplianceTest
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.schedule.build import planned_load

@@ -34,8 +34,8 @@ from twinlens.executors.torch.parallel.over_ranks import (
     step_over,
 )
 from twinlens.executors.torch.parallel.ranks import owned_folder, refuse_too_few_gpus
-from twinlens.measurement.facts.predicted_bubble import predicted_bubble
 from twinlens.measurement.facts.predicted_memory import predicted_memory
+from twinlens.measurement.facts.predicted_work import predicted_bubble
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.record.codec import decode, encode
 from twinlens.record.estimate import Estimate

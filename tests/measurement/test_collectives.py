@@ -9,7 +9,7 @@ import pytest
 from twinlens.cli.probe_collectives import collectives, remarks
 from twinlens.executors.in_process.ceiling import Collectives, Timing
 from twinlens.executors.torch.parallel.exchanger import REFUSED, SIZES
-from twinlens.measurement.machine.collectives import CollectiveProbe, summed_up
+from twinlens.measurement.machine.probe import CollectiveProbe, summed_up
 from twinlens.planning.prediction.place import rates_of
 from twinlens.planning.prediction.work import STORED
 from twinlens.planning.probed import probed_device

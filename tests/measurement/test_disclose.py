@@ -15,9 +15,8 @@ from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.runtime import llama_cpp, transformers_serve
 from twinlens.executors.registry import capabilities, executor_names
-from twinlens.measurement.facts.origin import marked
+from twinlens.measurement.facts.completed import marked, seen_afterwards
 from twinlens.measurement.facts.provenance import provenance
-from twinlens.measurement.facts.whole_run import seen_afterwards
 from twinlens.measurement.machine.software import performance_environment
 from twinlens.record.executor.facts import Facts, FidelityRow
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, observed, unknown

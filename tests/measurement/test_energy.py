@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.measurement.machine.energy import GpuMeter, Meters, energy_facts, open_meters
-from twinlens.measurement.machine.rapl import open_rapl
+from twinlens.measurement.machine.energy import GpuMeter, Meters, energy_facts, open_meters, open_rapl
 from twinlens.system.nvml import Gpu
 
 RANGE_UJ = 262_143_328_850

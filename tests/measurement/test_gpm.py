@@ -9,7 +9,7 @@ import pytest
 from nvml_library import SharedLibrary
 
 from twinlens.clock import VirtualClock
-from twinlens.measurement.machine.gpm import LEAST_INTERVAL_NS, open_gpm
+from twinlens.measurement.machine.nvidia import LEAST_INTERVAL_NS, open_gpm
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.record.samples import COLUMNS
 from twinlens.system.nvml import Gpu

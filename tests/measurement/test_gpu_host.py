@@ -19,8 +19,7 @@ from twinlens.measurement.facts.predicted_work import datasheet_of
 from twinlens.measurement.machine.contention import co_tenants, foreign_processes, tenancy_facts
 from twinlens.measurement.machine.energy import amd_meters, energy_facts, open_meters
 from twinlens.measurement.machine.host import capture_host
-from twinlens.measurement.machine.nvidia import board_of
-from twinlens.measurement.machine.nvidia_facts import gpu_facts
+from twinlens.measurement.machine.nvidia import board_of, gpu_facts
 from twinlens.measurement.preflight import idle_gpu, memory
 from twinlens.measurement.preflight.idle_gpu import (
     refuse_lacking_precision,

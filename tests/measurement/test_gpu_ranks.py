@@ -17,7 +17,7 @@ from twinlens.executors.torch.evidence.facts import properties_facts
 from twinlens.executors.torch.parallel.over_ranks import facts_over, memory_over
 from twinlens.measurement.facts.completed import completed
 from twinlens.measurement.machine.energy import open_meters
-from twinlens.measurement.machine.nvidia_facts import gpu_facts
+from twinlens.measurement.machine.nvidia import gpu_facts
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from twinlens.measurement.machine.contention import CpuReading, co_tenants, foreign_processes, shares
 from twinlens.measurement.machine.host import capture_host, host_facts
-from twinlens.measurement.machine.nvidia_facts import gpu_facts
+from twinlens.measurement.machine.nvidia import gpu_facts
 from twinlens.measurement.machine.software import loaded_libraries, performance_environment, software_facts
 from twinlens.record.codec import decode, encode
 from twinlens.record.executor.record import FIELDS, ExecutorRecord, observed

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from material import measured, study_of, training
-from twinlens.measurement.retake import attempt_of, disturbed_by_others, finished_attempts, is_owed
-from twinlens.measurement.study import measure_study
+from twinlens.measurement.study import attempt_of, disturbed_by_others, finished_attempts, is_owed, measure_study
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.stats.run_summary import summarise

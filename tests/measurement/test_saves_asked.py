@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from twinlens.errors import BadInput
-from twinlens.measurement.preflight.saves import refuse_saves
+from twinlens.measurement.preflight.refuse import refuse_saves
 from twinlens.spec.study import RunSpec
 
 

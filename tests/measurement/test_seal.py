@@ -15,8 +15,7 @@ import pytest
 import twinlens.measurement.summary_file as summary_file
 from material import for_rows, measured, training
 from twinlens.errors import BadInput
-from twinlens.measurement.seal import digest_of
-from twinlens.measurement.summary_file import store_summary, summary_of
+from twinlens.measurement.summary_file import digest_of, store_summary, summary_of
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.stats.summary.group import Summary

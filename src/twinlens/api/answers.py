@@ -23,7 +23,7 @@ from twinlens.comparison.answering import (
 )
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput
-from twinlens.measurement.preflight.quantiles import long_enough_s
+from twinlens.measurement.preflight.check import long_enough_s
 from twinlens.record.codec import encode
 from twinlens.record.run import Run
 from twinlens.spec.load import load

@@ -8,7 +8,7 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.own_loop.step_size import size_of
 from twinlens.measurement.own_loop.loop import OwnLoop
-from twinlens.measurement.own_loop.spec import Watching
+from twinlens.measurement.own_loop.recording import Watching
 
 
 def lightning_callback(

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from twinlens.measurement.duration import expected_s
 from twinlens.measurement.event import Event, Watch
+from twinlens.measurement.preflight.check import expected_s
 from twinlens.spec.study import Study
 
 

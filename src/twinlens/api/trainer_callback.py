@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.measurement.own_loop.loop import OwnLoop
-from twinlens.measurement.own_loop.spec import Watching
+from twinlens.measurement.own_loop.recording import Watching
 
 
 def trainer_callback(

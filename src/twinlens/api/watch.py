@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.measurement.own_loop.loop import OwnLoop
-from twinlens.measurement.own_loop.spec import Watching
+from twinlens.measurement.own_loop.recording import Watching
 
 
 def watch(

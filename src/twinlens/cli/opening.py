@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from twinlens.executors.registry import capabilities
-from twinlens.measurement.duration import expected_s
-from twinlens.measurement.preflight.quantiles import without_quantile
+from twinlens.measurement.preflight.check import expected_s, without_quantile
 from twinlens.spec.study import Study
 from twinlens.spec.workload.arrival import Closed
 from twinlens.spec.workload.length import Fixed, Free

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from twinlens.measurement.machine.collectives import CollectiveFit, CollectiveProbe
+from twinlens.measurement.machine.probe import CollectiveFit, CollectiveProbe
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.units import BYTES, BYTES_PER_S, SECONDS, show
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from twinlens.measurement.preflight.quantiles import long_enough_s
+from twinlens.measurement.preflight.check import long_enough_s
 from twinlens.network.locate import locate
 from twinlens.spec.load import parse
 from twinlens.spec.source.attached import attached, fit_steady, refuse_training, usual_load, with_some_load

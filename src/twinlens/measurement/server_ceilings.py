@@ -13,7 +13,7 @@ import psutil
 from twinlens.errors import TwinlensError
 from twinlens.executors.launch.recipe import MASK
 from twinlens.executors.registry import executor, executor_names, lenses_of
-from twinlens.measurement.facts.model import asked_model
+from twinlens.measurement.facts.predicted_work import asked_model
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.measurement.server.shared import uses_cuda
 from twinlens.record.codec import decode, encode

@@ -20,9 +20,7 @@ from twinlens.executors.protocol import (
     Trainer,
 )
 from twinlens.executors.registry import opener, place_of
-from twinlens.measurement.facts.completed import completed
-from twinlens.measurement.facts.origin import marked
-from twinlens.measurement.facts.whole_run import seen_afterwards
+from twinlens.measurement.facts.completed import completed, marked, seen_afterwards
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal
 from twinlens.measurement.server.shared import joined

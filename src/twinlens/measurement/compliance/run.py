@@ -6,25 +6,32 @@ rows of the run. The rulings are in stats/compliance.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from twinlens.executors.protocol import AuditableClient, NetworkClient
-from twinlens.measurement.compliance.alone import answers_alone, fresh_requests, recounts
-from twinlens.measurement.compliance.greedy import greedy_answers
-from twinlens.measurement.compliance.sampler import ResponseSampler, SampledResponse
 from twinlens.record.codec import encode
-from twinlens.record.sections import ComplianceTest
+from twinlens.record.request import Request
+from twinlens.record.sections import ComplianceTest, GreedyAnswer, GreedyAnswers, Response
 from twinlens.record.store import update_run
+from twinlens.schedule.content.draw import single_requests
+from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.task import Generate
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.compliance import (
     AnswerTimes,
+    TokenFaults,
     answers,
     caching,
     compared,
@@ -160,3 +167,156 @@ def _length(client: AuditableClient, sampler: ResponseSampler, once: Sequence[Sa
     under_load = {sampled.scheduled.number: sampled.response.tokens for sampled in sampler.sample}
     pairs = [(under_load[h.scheduled.number], h.response.tokens) for h in once if h.scheduled.number in under_load]
     return length([load for load, _ in pairs], [alone for _, alone in pairs], "alone")
+
+
+_SAMPLE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SampledResponse:
+    """One answer and its request."""
+
+    scheduled: ScheduledRequest
+    row: Request
+    response: Response
+
+
+class ResponseSampler:
+    """Listens under load: counts faults and lengths of all answers, and keeps a few of them whole, drawn evenly."""
+
+    def __init__(self, seed: int) -> None:
+        self.faults = TokenFaults()
+        self.sample: list[SampledResponse] = []
+        self.output_tokens, self.asked_tokens = array("q"), array("q")
+        self._random = random.Random(seed)
+        self._drawn = 0
+        self._busy_ns = self._last_ns = 0
+        self._first_ns: int | None = None
+
+    def __call__(self, scheduled: ScheduledRequest, row: Request, response: Response) -> None:
+        self._busy_ns += row.end_ns - row.sent_ns
+        self._first_ns = row.sent_ns if self._first_ns is None else min(row.sent_ns, self._first_ns)
+        self._last_ns = max(row.end_ns, self._last_ns)
+        if row.outcome not in ("ok", "cut_off"):
+            return
+        self.faults = self.faults.plus(response, scheduled.output_tokens)
+        self.output_tokens.append(row.output_tokens)
+        self.asked_tokens.append(scheduled.output_tokens)
+        if not scheduled.turn:  # a later turn holds what was said before: asked alone it would be another prompt
+            self._draw(SampledResponse(scheduled, row, response))
+
+    @property
+    def mean_in_flight(self) -> float:
+        """How many requests were under way, on average over time."""
+        wall_ns = self._last_ns - (self._first_ns or 0)
+        return self._busy_ns / wall_ns if wall_ns > 0 else 0.0
+
+    def _draw(self, sampled: SampledResponse) -> None:
+        """Reservoir sampling (Vitter 1985, algorithm R): every answer is kept with the same chance."""
+        self._drawn += 1
+        if len(self.sample) < _SAMPLE:
+            self.sample.append(sampled)
+        elif (place := self._random.randrange(self._drawn)) < _SAMPLE:
+            self.sample[place] = sampled
+
+
+PROMPTS = 8
+MOST_TOKENS = 64
+_MOST_CHARACTERS = 4096
+_GREEDY_SALT = 0x9E3D
+
+
+def greedy_answers(client: AuditableClient, spec: RunSpec, patience_s: float) -> GreedyAnswers | None:
+    """Ask them one at a time, so that no batch decides a near tie; None for images, which have no text.
+
+    Prompts depend on the workload and the study's seed alone: not on the point, the repeat or the server.
+    """
+    workload, seed = spec.workload, spec.protocol.seed
+    assert isinstance(workload, InferenceWorkload)
+    drawn = single_requests(workload, np.zeros(PROMPTS, np.int64), seed=seed, prompt_seed=seed * 1000 + _GREEDY_SALT)
+    asked = [replace(each, output_tokens=min(each.output_tokens, MOST_TOKENS)) for each in drawn]
+    if not any(each.output_tokens for each in asked):
+        return None
+    answered = {each.scheduled.number: each.response for each in answers_alone(client, asked, patience_s)}
+    answers = [
+        GreedyAnswer(response.text[:_MOST_CHARACTERS], response.tokens)
+        if (response := answered.get(each.number)) is not None
+        else None
+        for each in asked
+    ]
+    identity = [workload.model_dump(mode="json"), seed, PROMPTS, MOST_TOKENS]
+    prompts = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    return GreedyAnswers(prompts, tuple(answers))
+
+
+_MOST_TOKENS = 64  # decoding at one pace shows in 64 tokens as in a thousand
+_SALT = 0x6A4D
+
+
+def answers_alone(
+    client: AuditableClient, upcoming: Sequence[ScheduledRequest], patience_s: float
+) -> list[SampledResponse]:
+    """The answers to requests, one at a time, in their order, as far as patience goes; those that failed are left
+    out."""
+    sampled: list[SampledResponse] = []
+    client.on_response(lambda scheduled, row, response: sampled.append(SampledResponse(scheduled, row, response)))
+    try:
+        client.play(ClosedLoop(1, _in_time(upcoming, patience_s)), lambda row: None)
+    finally:
+        client.on_response(None)
+    return [each for each in sampled if each.row.outcome in ("ok", "cut_off")]
+
+
+def _in_time(upcoming: Iterable[ScheduledRequest], patience_s: float) -> Iterator[ScheduledRequest]:
+    until_s = time.monotonic() + patience_s
+    for scheduled in upcoming:
+        if time.monotonic() > until_s:
+            return
+        yield scheduled
+
+
+def fresh_requests(spec: RunSpec, like: ScheduledRequest, count: int) -> list[ScheduledRequest]:
+    """Requests of one length that the server has never seen."""
+    workload = spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    drawn = single_requests(workload, np.zeros(count, np.int64), seed=spec.seed, prompt_seed=spec.prompt_seed(_SALT))
+    most = min(like.output_tokens, _MOST_TOKENS)
+    return [
+        replace(a, input_tokens=like.input_tokens, output_tokens=most, prefix_id=None, prefix_tokens=0) for a in drawn
+    ]
+
+
+def recounts(client: AuditableClient, samples: Sequence[SampledResponse], patience_s: float) -> list[tuple[int, int]]:
+    """Tokens claimed for a text, and the server's own count of that text as a prompt, its template taken off.
+
+    Texts with broken characters are left out: what broke them is not in the text. So are those that hold reasoning.
+    """
+    whole = [
+        h
+        for h in samples
+        if h.response.counted_tokens and "\ufffd" not in h.response.text and not h.response.reasoning_chunks
+    ]
+    if not whole:
+        return []
+    quotes = Quotes(["a", *[sampled.response.text for sampled in whole]])
+    upcoming = [ScheduledRequest(i, i, 0, input_tokens=1, output_tokens=4, seed=(i,)) for i in range(len(whole) + 1)]
+    with client.asking(words=quotes):
+        counts = {
+            sampled.scheduled.number: sampled.response.prompt_tokens
+            for sampled in answers_alone(client, upcoming, patience_s)
+        }
+    template = counts.get(0)
+    if template is None:
+        return []
+    claims = [(h.response.counted_tokens or 0, counts.get(i)) for i, h in enumerate(whole, 1)]
+    return [(claimed, count - template + 1) for claimed, count in claims if count is not None]
+
+
+class Quotes:
+    """Words that are whole given texts: the seed's last number says which."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+
+    def cut(self, seed: tuple[int, ...], tokens: int, skip: int = 0) -> str:
+        return self._texts[seed[-1]]

@@ -1,4 +1,4 @@
-"""FLOP and bytes of one unit of work by theory, put beside what the executor counted: each under its own name."""
+"""FLOP, bytes and idle share of one unit of work by theory, beside what the executor counted, each under its name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from twinlens.measurement.facts.model import asked_model
+from twinlens.errors import BadInput
+from twinlens.executors.registry import capabilities, executor
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.spec.device import find_device
 from twinlens.spec.model.any_model import AnyModel
-from twinlens.spec.model.config import text_part
+from twinlens.spec.model.config import knows, text_part
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import AS_SERVED, BITS, Precision
 from twinlens.spec.study import RunSpec
@@ -29,6 +30,7 @@ from twinlens.theory.flop import (
     training_flop_per_token,
 )
 from twinlens.theory.memory import layout_of
+from twinlens.theory.sharding import Split, bubble_share
 from twinlens.theory.traffic import decode_step_bytes, prefill_bytes, training_step_bytes
 from twinlens.theory.weight_format import widths
 from twinlens.units import BYTES, BYTES_PER_S, COUNT, FLOP, FLOP_PER_S, RATIO, show
@@ -224,3 +226,30 @@ def _modelled(value: float, unit: str, method: str) -> Estimate:
 
 def _quoted(value: float, unit: str, source: str) -> Estimate:
     return Estimate(float(value), unit, f"datasheet, dense: {source}", "quoted")
+
+
+_ELSEWHERE = "the model is the server's, and nothing of it is here"
+
+
+def asked_model(spec: RunSpec) -> AnyModel:
+    """Raises BadInput (TL201, TL202) for a model that has to be here and is not, or cannot be read."""
+    can = capabilities(spec.executor.kind)
+    if can.prompts == "tokens" and (not can.takes_any_type or knows(spec.model.config)):
+        spec.model.known()  # it needs the sizes
+    try:
+        return spec.model
+    except BadInput:
+        if can.runs != "elsewhere":
+            raise
+        return AnyModel(name=spec.workload.model, config={}, shape=None, source="the spec", why=_ELSEWHERE)
+
+
+def predicted_bubble(spec: RunSpec) -> Estimates:
+    """Empty for an executor without a pipeline. Interleaved, each rank's v stages divide the bubble by as many."""
+    divide = executor(spec.executor.kind).degrees
+    if spec.lens == "collective" or divide is None or (degrees := divide(spec)).pipeline == 1:
+        return {}
+    many = degrees.microbatches * degrees.stages_each
+    share = float(bubble_share(Split(pipeline=degrees.pipeline, microbatches=many)))
+    method = "(p − 1) / (v·m + p − 1), theory/sharding.py"
+    return {"predicted_bubble_share": Estimate(share, RATIO, method, "modelled")}

@@ -15,10 +15,9 @@ from typing import Any, Self
 import psutil
 
 from twinlens.clock import Clock, MonotonicClock
-from twinlens.measurement.machine.contention import CpuReading, read_cpu, shares
+from twinlens.measurement.machine.contention import CpuReading, Pressure, read_cpu, shares
 from twinlens.measurement.machine.energy import Meters
-from twinlens.measurement.machine.gpm import Gpm, open_gpm
-from twinlens.measurement.machine.pressure import Pressure
+from twinlens.measurement.machine.nvidia import Gpm, open_gpm
 from twinlens.record.estimate import Estimate
 from twinlens.record.samples import Sample
 from twinlens.system.nvml import Gpu

@@ -19,10 +19,8 @@ from twinlens.errors import BadInput
 from twinlens.executors.own_loop.step_log import HostMoments, StepLog
 from twinlens.executors.own_loop.step_size import size_of
 from twinlens.measurement.facts.predicted_work import within_datasheet
-from twinlens.measurement.own_loop.data import Data
 from twinlens.measurement.own_loop.facts import machine_facts, model_at_hand, most_of_memory, one_rank_of, whole_facts
-from twinlens.measurement.own_loop.recording import Recording
-from twinlens.measurement.own_loop.spec import StepSize, Watching, own_spec, refuse_wrong
+from twinlens.measurement.own_loop.recording import Data, Recording, StepSize, Watching, own_spec, refuse_wrong
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, unknown

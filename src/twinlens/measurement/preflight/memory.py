@@ -10,8 +10,8 @@ import psutil
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
 from twinlens.executors.registry import capabilities, executor, launches
-from twinlens.measurement.facts.model import asked_model
 from twinlens.measurement.facts.predicted_memory import memory_of_rank
+from twinlens.measurement.facts.predicted_work import asked_model
 from twinlens.measurement.machine.nvidia import board_of
 from twinlens.measurement.preflight.idle_gpu import uses_gpu
 from twinlens.spec.model.any_model import AnyModel
