@@ -44,6 +44,11 @@ READS_OTHERS = {
 }
 """Where regular expressions may stand beside statistics, measuring and reporting, and what they read."""
 LOOKS_AT_OTHERS = {
+    (
+        "reporting/screen/figures.py",
+        "partition",
+    ): "the first clause of a reason, which a run keeps as text",
+    ("reporting/text/peer_table.py", "replace"): "a tool's name as an option of the command line",
     ("measurement/session.py", "can't allocate memory"): "an error of torch",
     ("stats/finding/failures.py", "startswith"): "rows of before losses were a column of their own",
     ("spec/load.py", "split"): "an error of the TOML reader",
@@ -62,7 +67,10 @@ def modules() -> dict[str, ast.Module]:
 
 @pytest.fixture(scope="module")
 def taken_apart(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
-    return {(name, how) for name, tree in modules.items() for how in _taken_apart(tree)}
+    by_name = {(name, how) for name, tree in modules.items() for how in _taken_apart(tree)}
+    makers, rooms = _makers(modules), ("reporting/", "api/", "cli/")
+    shown = {name: tree for name, tree in modules.items() if name.startswith(rooms)}
+    return by_name | {(name, how) for name, tree in shown.items() for how in _made_apart(tree, makers)}
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +98,58 @@ def _taken_apart(tree: ast.AST) -> Iterator[str]:
         method = node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
         if method and method.attr in TAKES_APART and _named(method.value) in OF_SENTENCES:
             yield method.attr
+
+
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+OF_STRANGERS = {"clean", "clean_end"}
+"""Functions that give a text of somebody else back."""
+
+
+def _makers(modules: dict[str, ast.Module]) -> set[str]:
+    """The functions of reporting that give a text: no caller takes apart what they give."""
+    ours = [node for name, tree in modules.items() if name.startswith("reporting/") for node in ast.walk(tree)]
+    texts = [node for node in ours if isinstance(node, FUNCTION) and ast.dump(node.returns or ast.Pass()) == _STR]
+    return {node.name for node in texts} - OF_STRANGERS
+
+
+_STR = ast.dump(ast.parse("str", mode="eval").body)
+
+
+def _called(node: ast.AST) -> str:
+    return _named(node.func) if isinstance(node, ast.Call) else ""
+
+
+def _made_apart(tree: ast.AST, makers: set[str]) -> Iterator[str]:
+    """Ways in which a text that a function of ours, or an f-string, made is taken apart, by that call or by its name.
+
+    Spaces at the ends, line breaks, and the first letter are layout.
+    """
+    for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTION)):
+        nodes = list(ast.walk(function))
+        named = [(each.targets[0], each.value) for each in nodes if isinstance(each, ast.Assign)]
+        named += [(each.target, each.value) for each in nodes if isinstance(each, ast.NamedExpr)]
+        made = {name.id for name, value in named if isinstance(name, ast.Name) and _called(value) in makers}
+        for node in nodes:
+            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+                ends = {ast.dump(end) for end in (node.slice.lower, node.slice.upper) if end is not None}
+                if _is_made(node.value, made, makers) and ends != {ast.dump(ast.Constant(1))}:
+                    yield "slice"
+            method = node.func if isinstance(node, ast.Call) else None
+            if not isinstance(method, ast.Attribute) or method.attr not in TAKES_APART or _is_layout(method.attr, node):
+                continue
+            if _is_made(method.value, made, makers):
+                yield method.attr
+
+
+def _is_made(node: ast.expr, made: set[str], makers: set[str]) -> bool:
+    is_named = isinstance(node, ast.Name) and node.id in made
+    return is_named or isinstance(node, ast.JoinedStr) or _called(node) in makers
+
+
+def _is_layout(method: str, node: ast.AST) -> bool:
+    """`strip()` of spaces, `replace` of a space by a line break."""
+    given = [each.value if isinstance(each, ast.Constant) else "?" for each in getattr(node, "args", ())]
+    return method in ("strip", "lstrip", "rstrip", "replace") and all(str(each).isspace() for each in given)
 
 
 def _looked_into(tree: ast.AST) -> Iterator[str]:
@@ -120,6 +180,18 @@ def test_the_rule_sees_what_it_is_meant_to_see() -> None:
     tree = ast.parse("\n".join(line.strip() for line in bad.splitlines()))
     assert sorted(_taken_apart(tree)) == ["partition", "replace", "startswith"]
     assert list(_looked_into(tree)) == ["in use", "not clear of 0"]
+
+
+def test_the_rule_follows_a_text_from_the_function_that_made_it() -> None:
+    tree = ast.parse("""
+def bad(estimate, group):
+    shown = bounds(estimate)
+    kinds_of(group).split(", ")
+    shown.removesuffix(" tokens/s")
+    f"{shown} of it".partition(" ")
+    return shown[:-1], shown[:1].upper() + shown[1:], shown.strip(), head.split("-"), shown.replace(" ", "\\n")
+""")
+    assert sorted(_made_apart(tree, {"bounds", "kinds_of"})) == ["partition", "removesuffix", "slice", "split"]
 
 
 @pytest.mark.parametrize("room", ["stats", "measurement", "reporting", "api", "cli"])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from twinlens.record.estimate import Estimate
+from twinlens.reporting import display
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.fidelity import AGREEMENTS
@@ -20,6 +21,16 @@ def gate_word(group: Group) -> Word:
     if not gates:
         return "reference" if group.point.get("precision") == "fp32" else "not measured"
     return "go" if all(gate.go for gate in gates) else "no-go"
+
+
+AGREEMENT = {"top1_agreement": "top-1", "answer_agreement": "answer"}
+"""Agreements, in the cell of a gate."""
+
+
+def agreement_words(group: Group) -> str:
+    """ "top-1 98.2%"; "" for a group without a reference."""
+    known = next((name for name in AGREEMENTS if (one := group.metrics.get(name)) and one.value is not None), None)
+    return "" if known is None else f"{AGREEMENT[known]} {display.value(group.metrics[known])}"
 
 
 def agreement_of(group: Group) -> tuple[str, Estimate] | None:

@@ -30,27 +30,40 @@ POLICY_KEYS = ("admission", "batch", "timeout_s", "in_flight")
 
 def policy_of(point: Mapping[str, Any]) -> str:
     """ "static 8", "dynamic 8, 50 ms", "continuous 8", or "" where no policy held requests back."""
+    return ", ".join(_policy(point))
+
+
+def _policy(point: Mapping[str, Any]) -> tuple[str, ...]:
+    """The policy with its size, and its timeout."""
     name = point.get("admission")
     if name is None:
-        return ""
+        return ()
     size = point.get("in_flight") if name == "continuous" else point.get("batch", 1)
     parts = [clean(name, 20)] + ([clean(size, 10)] if size is not None else [])
     timeout_s = point.get("timeout_s")
-    late = f", {show(timeout_s, 's')}" if isinstance(timeout_s, int | float) else ""
-    return " ".join(parts) + late
+    late = (show(timeout_s, "s"),) if isinstance(timeout_s, int | float) else ()
+    return (" ".join(parts), *late)
 
 
 def kind_of(group: Group | Summary) -> str:
     """The kind of a line of a chart or a row of a table: the precision, then what tells points apart: the executor
     where there are several, the policy where there is one, and the switches in which points differ."""
-    precision = clean(group.point.get("precision", "?"), 40)
-    apart = apart_of(group) if isinstance(group, Group) else policy_of(group.point)
-    return ", ".join(filter(None, (precision, apart)))
+    return ", ".join(kinds_of(group))
+
+
+def kinds_of(group: Group | Summary) -> tuple[str, ...]:
+    """The same, part by part."""
+    apart = _apart(group) if isinstance(group, Group) else _policy(group.point)
+    return tuple(filter(None, (clean(group.point.get("precision", "?"), 40), *apart)))
 
 
 def apart_of(group: Group) -> str:
     """Executor, policy and switches that tell a served point from others of its precision and load; "" for none."""
-    return ", ".join(filter(None, (_server_words(group.executor), policy_of(group.point), switches_of(group))))
+    return ", ".join(filter(None, _apart(group)))
+
+
+def _apart(group: Group) -> tuple[str, ...]:
+    return _server_words(group.executor), *_policy(group.point), switches_of(group)
 
 
 def _server_words(executor: str) -> str:

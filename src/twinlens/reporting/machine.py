@@ -10,10 +10,15 @@ from twinlens.stats.summary.group import Group
 
 def machine_words(group: Group) -> str:
     """Where it ran, as the end of a title, if there are several machines or if a server was up already; else ""."""
+    return f" · {place}" if (place := place_named(group)) else ""
+
+
+def place_named(group: Group) -> str:
+    """The same by itself: "A: two sockets of 32 cores"."""
     machine = group.machine
     if machine is None or not (group.tag or machine.is_attached):
         return ""
-    return f" · {f'{group.tag}: ' if group.tag else ''}{clean(machine.name, 80)}"
+    return f"{f'{group.tag}: ' if group.tag else ''}{clean(machine.name, 80)}"
 
 
 def machines(groups: Sequence[Group]) -> tuple[str, ...]:

@@ -93,7 +93,9 @@ def diagnosed_points(
     missing: list[str] = []
     for entry in lens.entries:
         try:
-            found.append(diagnosed(entry.name, one := diagnose(entry.material), agreement_words(one)))
+            one = diagnose(entry.material)
+            standing = f"{words}." if (words := agreement_words(one)) else ""
+            found.append(diagnosed(entry.name, one, standing))
         except BadInput as error:
             missing.append(f"{entry.name} is not diagnosed: {display.clean(str(error), 200)}.")
     return tuple(found), tuple(missing)

@@ -10,7 +10,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Validity
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
-from twinlens.reporting.gate import Word, agreement_of, gate_reason, gate_word, why_no_gate
+from twinlens.reporting.gate import Word, agreement_words, gate_reason, gate_word, why_no_gate
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import precision_of
@@ -123,15 +123,13 @@ def intervals(groups: Sequence[Group], shown: Sequence[Column]) -> str:
 
 def _row(entry: Entry, shown: tuple[Column, ...], groups: list[Group], turns: Sequence[Paired]) -> TableRow:
     group = entry.group
-    agreement = agreement_of(group)
-    agrees = f"{agreement[0].removesuffix(' agreement')} {display.value(agreement[1])}" if agreement else ""
     word = gate_word(group)
     return TableRow(
         entry,
         tuple(_cell(column, group) for column in shown),
         _factor(group, groups, turns),
         word,
-        agrees,
+        agreement_words(group),
         why_no_gate(group) if word == "not measured" else gate_reason(group),
         why_not_valid(group),
         runs_word(len(group.runs)),
@@ -153,7 +151,7 @@ def _cell(column: Column, group: Group) -> Cell:
         return Cell(column.text(group), "same in all runs")
     kind = {"range": " (range)", "run": " (run)"}.get(display.kind(estimate), "")
     # The first column is what people quote, so it carries its interval in its own unit too.
-    under = display.bounds(estimate).replace(f" {estimate.unit}", "") if column.bare else display.spread(estimate)
+    under = display.bare_bounds(estimate) if column.bare else display.spread(estimate)
     return Cell(column.text(group), f"{under}{kind}")
 
 

@@ -30,7 +30,7 @@ from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, h
 from twinlens.reporting.text.search_table import outcome_words, search_interval
 from twinlens.reporting.text.search_table import swept_point as where_of
 from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, served_columns
-from twinlens.reporting.text.serving_table import share_bounds
+from twinlens.reporting.text.serving_table import share_ends
 from twinlens.reporting.view import Entry, LensView
 from twinlens.reporting.wording.finding import clause_of, label_words
 from twinlens.stats.metrics.definition import METRICS
@@ -210,8 +210,7 @@ def _cell(column: Column, group: Group) -> Cell:
     if column is GATE:
         return Cell(gate_word(group), f"{METRICS[pair[0]].label} {display.value(estimate)}", gate_reason(group))
     is_share = pair[0] == "slo_attainment"
-    under = share_bounds(estimate).strip("()") if is_share else display.bounds(estimate)
-    under = under.removesuffix(f" {estimate.unit}")
+    under = share_ends(estimate) if is_share else display.own_bounds(estimate)
     under += {"range": " (range)", "run": " (run)"}.get(display.kind(estimate), "") if under else ""
     why = "" if under else f"no interval: {display.no_interval(estimate)}"
     return Cell(column.text(group), under or "no interval", why)

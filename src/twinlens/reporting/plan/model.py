@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from twinlens.planning.figure import Figure
 from twinlens.planning.models import Candidate, Choice
@@ -12,10 +11,6 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Cell, Document, Line, Table, Tone, cells, row
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.units import digits
-
-if TYPE_CHECKING:
-    from twinlens.planning.models import Candidate, Choice
-
 
 _HEADS = ("", "", "GB\nin all", "ms a\ntoken", "tokens/s\nof the box", "$ per\nmillion", "score", "")
 

@@ -144,4 +144,4 @@ def _confidence(found: Diagnosis) -> str:
 
 def _headline(found: Diagnosis) -> str:
     words = agreement_words(found)
-    return f"{sentence_of(found.verdict)} Confidence: {_confidence(found)}{f' ({words[:-1]})' if words else ''}."
+    return f"{sentence_of(found.verdict)} Confidence: {_confidence(found)}{f' ({words})' if words else ''}."

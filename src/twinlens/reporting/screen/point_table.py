@@ -14,7 +14,7 @@ from twinlens.reporting import display
 from twinlens.reporting.display import clean
 from twinlens.reporting.gate import agreement_of, gate_word
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, kind_of, load_of, place_of
-from twinlens.reporting.machine import machine_words
+from twinlens.reporting.machine import place_named
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.screen.figures import stacked, why_bare
 from twinlens.reporting.text.column import Column, columns
@@ -115,7 +115,7 @@ def _title(part: TablePart) -> str:
 def _circumstances(part: TablePart) -> list[str]:
     """Software, machine, how many runs, and on which days."""
     first, machine = part.groups[0], part.groups[0].machine
-    place = machine_words(first).removeprefix(" · ") or (clean(machine.name, 60) if machine else "")
+    place = place_named(first) or (clean(machine.name, 60) if machine else "")
     stacks = {group.machine.software for group in part.groups if group.machine and not group.machine.is_attached}
     software = clean(stacks.pop(), 60) if len(stacks) == 1 else ""  # of several, each point's name has its executor
     counts = {len(group.runs) for group in part.groups}

@@ -21,7 +21,7 @@ from twinlens.reporting.screen.one_run import run_screen
 from twinlens.reporting.screen.point_table import PointTable, TablePart, parts_of, tables_of
 from twinlens.reporting.text.column import not_measured
 from twinlens.reporting.text.first_lines import finding_lines, first_lines, said_of, verdict_words
-from twinlens.reporting.text.fitted import MORE, Fitted, shortest
+from twinlens.reporting.text.fitted import EVERY, MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import Footnotes, hanging, left_out
 from twinlens.reporting.text.paired_table import paired_of, paired_table
 from twinlens.reporting.text.search_table import outcome_words, search_interval, search_table, swept_point
@@ -153,7 +153,7 @@ def _searched(searches: Sequence[SearchRecord]) -> list[str]:
     """ "Search, bf16: the highest within the SLO is [8, 8.9) requests/s (narrow: …)"."""
     return [
         f"Search{f', {name}' if (name := swept_point(result)) else ''}: the highest within the SLO is "
-        f"{search_interval(result, record.search.unit)} ({outcome_words(result).rstrip('.')})"
+        f"{search_interval(result, record.search.unit)} ({outcome_words(result)})"
         for record in searches
         for result in record.results
     ]
@@ -207,4 +207,4 @@ def _legend(tables: Sequence[PointTable]) -> list[RenderableType]:
 
 def _what_is_left_out(tables: Sequence[PointTable]) -> str:
     narrow = list(dict.fromkeys(head for table in tables for head in table.left_out))
-    return f"left out here: {', '.join(narrow)}; {MORE.partition(';')[0]}" if narrow else MORE
+    return f"left out here: {', '.join(narrow)}; {EVERY}" if narrow else MORE

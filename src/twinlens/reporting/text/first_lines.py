@@ -122,6 +122,6 @@ def _counted(states: Sequence[Validity], what: str) -> str:
     if len(counts) == 1:
         (state, count) = counts[0]
         return f"The one {what} is {state}." if count == 1 else f"All {count} {what}s are {state}."
-    told = ", ".join(f"{count} {state}" for state, count in counts)
-    first, _, rest = told.partition(" ")
-    return f"Of {len(states)} {what}s {first} {'is' if first == '1' else 'are'} {rest}."
+    (first, many), *others = counts
+    told = ", ".join([first, *(f"{count} {state}" for state, count in others)])
+    return f"Of {len(states)} {what}s {many} {'is' if many == 1 else 'are'} {told}."

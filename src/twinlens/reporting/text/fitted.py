@@ -14,7 +14,8 @@ from twinlens.reporting.text.table import plain
 
 LINES, COLUMNS = 24, 80
 _SENTENCE = 20
-MORE = "show --all: every metric and its method; twinlens report: charts"
+EVERY = "show --all: every metric and its method"
+MORE = f"{EVERY}; twinlens report: charts"
 
 
 @dataclass(frozen=True, slots=True)

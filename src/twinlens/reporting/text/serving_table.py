@@ -14,7 +14,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.gate import agreement_of, gate_legend, gate_word, why_no_gate
-from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kind_of, place_of
+from twinlens.reporting.load_kind import TITLES, LoadKind, fault_of, kinds_of, place_of
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.text.column import Column, column
@@ -111,8 +111,7 @@ def _held(load: LoadKind, groups: Sequence[Group], notes: Footnotes, runs: Mappi
 
 def _label(group: Group) -> str:
     """Precision and policy on lines of their own, each as wide as its column."""
-    lines = kind_of(group).split(", ")
-    return "\n".join(part for line in lines for part in in_lines(line, _LABEL_WIDTH))
+    return "\n".join(part for line in kinds_of(group) for part in in_lines(line, _LABEL_WIDTH))
 
 
 def _add(table: Table, group: Group, columns: Sequence[Column], notes: Footnotes, *, gated: bool) -> None:
@@ -149,11 +148,17 @@ def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
 
 
 def share_bounds(estimate: Estimate) -> str:
-    """The interval of a share in per cent, to a tenth: "89.4–99.9"; in brackets where it is a range of two runs."""
+    """The same, in brackets where it is a range of two runs."""
+    ends = share_ends(estimate)
+    return f"({ends})" if ends and display.kind(estimate) == "range" else ends
+
+
+def share_ends(estimate: Estimate) -> str:
+    """The interval of a share in per cent, to a tenth: "89.4–99.9"; "" where there is none."""
     if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
         return ""
-    low, high = (f"{100 * bound:.1f}".replace("100.0", "100") for bound in (estimate.low, estimate.high))
-    return f"({low}–{high})" if display.kind(estimate) == "range" else f"{low}–{high}"
+    low, high = (f"{share:.1f}" if (share := 100 * bound) < 99.95 else "100" for bound in (estimate.low, estimate.high))
+    return f"{low}–{high}"
 
 
 def _shown(columns: Sequence[Column], groups: Sequence[Group]) -> list[Estimate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 
 from twinlens.units import BYTES_PER_S, DAY_S, FLOP, FLOP_PER_S, MONTH_S, SECONDS, WATTS, digits, show
@@ -112,7 +113,7 @@ def money_words(value: Decimal | float, unit: str) -> str:
 
 def _small(size: float) -> str:
     """Three digits, at least two decimals, and never an exponent: 0.10, 0.137, 0.00000213."""
-    places = max(2, 2 - int(f"{size:.2e}".partition("e")[2]))
+    places = max(2, 2 - math.floor(math.log10(float(f"{size:.2e}"))))
     shown = f"{size:.{places}f}"
     return shown.rstrip("0").ljust(4, "0")
 

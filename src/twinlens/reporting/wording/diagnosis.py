@@ -65,12 +65,12 @@ _WHY = {
 
 
 def agreement_words(found: Diagnosis) -> str:
-    """ "3 repeats together; 2 of them alone have this verdict."; "" of one run."""
+    """ "3 repeats together; 2 of them alone have this verdict"; "" of one run."""
     repeats, agree = (found.verdict.numbers.get(name) for name in ("repeats", "agree"))
     if repeats is None or agree is None:
         return ""
     alone = "each of them alone has" if agree == repeats else f"{agree} of them alone {'has' if agree == 1 else 'have'}"
-    return f"{repeats} repeats together; {alone} this verdict."
+    return f"{repeats} repeats together; {alone} this verdict"
 
 
 def part_words(part: str) -> str:
