@@ -12,7 +12,8 @@ from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
 from twinlens.stats.estimator.repeats import widened
 from twinlens.stats.metrics.definition import HEADLINE
-from twinlens.stats.paired.ratio import by_turns, slice_rates
+from twinlens.stats.paired.ratio import by_turns
+from twinlens.stats.row_kind import row_kind
 from twinlens.stats.summary.group import Group, group
 
 _LOADS = ("point.rate_per_s", "point.concurrency", "point.admission", "point.timeout_s", "point.in_flight")
@@ -54,7 +55,8 @@ def _finding(path: str, before: Any, after: Any, own: Sequence[Material], others
 def _ratio(a: Group, b: Group, runs: Sequence[Run]) -> tuple[Estimate | None, bool]:
     """The rate of b over that of a, from slices that took turns where there are any, else from runs."""
     paired = {run.id: run for run in runs if run.sections.pairing}
-    turns = {each.ratio.metric: each for each in by_turns(b, a, paired, {id: slice_rates(paired[id]) for id in paired})}
+    rates = {id: row_kind(run).slices(run) for id, run in paired.items()}
+    turns = {each.ratio.metric: each for each in by_turns(b, a, paired, rates)}
     for name in HEADLINE[a.lens]:
         if name in turns:
             return turns[name].ratio.ratio, turns[name].ranked

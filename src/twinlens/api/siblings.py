@@ -19,7 +19,9 @@ from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
 from twinlens.stats.estimator.repeats import widened
 from twinlens.stats.metrics.definition import HEADLINE
-from twinlens.stats.paired.ratio import ByTurns, Rates, by_turns, slice_rates
+from twinlens.stats.paired.ratio import ByTurns, by_turns
+from twinlens.stats.paired.slice_rate import Rates
+from twinlens.stats.row_kind import row_kind
 from twinlens.stats.summary.group import Group, Summary, group
 from twinlens.stats.summary.serving import is_served
 from twinlens.units import RATIO
@@ -103,7 +105,7 @@ class Studies:
         paired = {run.id: run for run in runs if run.sections.pairing}
         for id, run in paired.items():
             if id not in self._rates:
-                self._rates[id] = slice_rates(run)
+                self._rates[id] = row_kind(run).slices(run)
         found = by_turns(b, a, paired, {id: self._rates[id] for id in paired})
         return {each.ratio.metric: each for each in found}
 

@@ -17,7 +17,8 @@ from twinlens.record.beside import tried
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.view import Material
-from twinlens.stats.paired.ratio import PairedRatio, by_turns, phase_rates, slice_rates
+from twinlens.stats.paired.ratio import PairedRatio, by_turns
+from twinlens.stats.row_kind import row_kind
 from twinlens.stats.summary.group import Group, group
 
 
@@ -40,7 +41,7 @@ def by_turns_of(change: Change, runs: Iterable[Run]) -> tuple[dict[str, PairedRa
     finished = [(run, summary_of(run)) for run in runs if run.is_finished]
     sides = {value: _group(finished, change, value) for value in (change.before, change.after)}
     by_id = {run.id: run for run, _ in finished}
-    rates = {id: {**slice_rates(run), **phase_rates(run)} for id, run in by_id.items()}
+    rates = {id: {**row_kind(run).slices(run), **row_kind(run).phases(run)} for id, run in by_id.items()}
     before, after = sides[change.before], sides[change.after]
     if not before or not after:
         return {}, None

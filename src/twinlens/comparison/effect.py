@@ -17,7 +17,8 @@ from twinlens.stats.estimator.ratio import chance_of, difference, difference_of_
 from twinlens.stats.estimator.repeats import FEWEST_RUNS, reach_of, widened, widened_difference
 from twinlens.stats.metrics.definition import HEADLINE, definition_of
 from twinlens.stats.paired.arrivals import OfArrivals, of_arrivals, shared_arrivals
-from twinlens.stats.paired.ratio import ByTurns, Rates, by_turns
+from twinlens.stats.paired.ratio import ByTurns, by_turns
+from twinlens.stats.paired.slice_rate import Rates
 from twinlens.stats.summary.group import Group
 from twinlens.stats.summary.point import quantile_of
 from twinlens.stats.summary.serving import is_served

@@ -16,7 +16,7 @@ from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.repeats import inverse, scaled
 from twinlens.stats.metrics.definition import HEADLINE, definition_of
-from twinlens.stats.paired.ratio import Rates
+from twinlens.stats.paired.slice_rate import Rates
 from twinlens.stats.summary.point import quantile_of
 from twinlens.units import COUNT
 

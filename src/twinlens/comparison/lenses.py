@@ -15,7 +15,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.stats.estimator.ratio import difference_of_runs, ratio_of_runs
 from twinlens.stats.estimator.repeats import widened, widened_difference
-from twinlens.stats.paired.ratio import Rates
+from twinlens.stats.paired.slice_rate import Rates
 from twinlens.stats.summary.serving import is_served
 
 

@@ -12,7 +12,7 @@ from twinlens.comparison.effect import Effect, headline
 from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.record.codec import encode
-from twinlens.stats.paired.ratio import Rates
+from twinlens.stats.paired.slice_rate import Rates
 
 FEWEST, MOST = 3, 12
 """Candidates of a ranking: two are a comparison, and the pairs of more than a dozen are too many to tell apart."""

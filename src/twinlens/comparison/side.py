@@ -11,7 +11,8 @@ from twinlens.errors import BadInput, nearest
 from twinlens.record.run import Run
 from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.paired.ratio import Rates, slice_rates
+from twinlens.stats.paired.slice_rate import Rates
+from twinlens.stats.row_kind import row_kind
 from twinlens.stats.summary.group import Group
 
 
@@ -41,7 +42,7 @@ class Side:
 def rates_of(chosen: Iterable[Side]) -> dict[str, Rates]:
     """The rates of the slices of runs that took turns, by id of the run."""
     runs = {run.id: run for side in chosen for run in side.runs}
-    return {id: slice_rates(run) for id, run in runs.items() if run.sections.pairing and run.is_finished}
+    return {id: row_kind(run).slices(run) for id, run in runs.items() if run.sections.pairing and run.is_finished}
 
 
 # A metric from words: its id, or the words of its label in any order ("p99 ttft", "ttft_p99").

@@ -17,7 +17,7 @@ from twinlens.record.finding import Finding, worst_first
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.workload import Own
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.paired.ratio import Rates
+from twinlens.stats.paired.slice_rate import Rates
 
 # Attribution: the things that vary between two sides, each with what it brings with it. Of one, the effect is its.
 

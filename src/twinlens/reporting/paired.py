@@ -14,7 +14,8 @@ from twinlens.reporting.point_name import point_names
 from twinlens.reporting.view import in_order
 from twinlens.reporting.wording.finding import clause_of, short
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.stats.paired.ratio import ByTurns, PairedRatio, by_turns, slice_rates
+from twinlens.stats.paired.ratio import ByTurns, PairedRatio, by_turns
+from twinlens.stats.row_kind import row_kind
 from twinlens.stats.summary.group import Group
 
 Reference = Callable[[Group, Sequence[Group]], Group | None]
@@ -52,7 +53,7 @@ def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference
     by_id = {run.id: run for run in runs if run.sections.pairing}
     if not by_id:
         return ()
-    rates = {id: slice_rates(run) for id, run in by_id.items() if run.is_finished}
+    rates = {id: row_kind(run).slices(run) for id, run in by_id.items() if run.is_finished}
     ratios = list[Paired]()
     for group in in_order(groups):
         alike = [other for other in groups if other.lens == group.lens]

@@ -18,6 +18,7 @@ from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.stats.finding.causes import Pace
 from twinlens.stats.metrics.inference import (
     exchange_metrics,
     exchange_steadiness,
@@ -25,6 +26,7 @@ from twinlens.stats.metrics.inference import (
     inference_steadiness,
 )
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
+from twinlens.stats.paired.slice_rate import Rates, inference_slices, phase_slices, training_slices
 from twinlens.stats.steady.levels import SteadyRule
 from twinlens.stats.steady.segment import Steadiness
 from twinlens.stats.summary.group import Verdict
@@ -40,14 +42,18 @@ class RowKind:
     """One kind of row. `judged`: the metrics and the verdict of a run of them. `steadiness`: of their table so far.
 
     `turns`: when the run worked where points took turns. `aside`: what its rate leaves out, and so its energy does.
-    `point`: the operating point as tables name it, from that of the spec. `by_ranks`: processes below the one that
-    measures may do the work.
+    `pace`: how fast its rows went, for the search for causes; None where too few ended well. `slices`, `phases`: rates
+    of a run's slices, and of one phase of requests in each. `point`: the operating point as tables name it, from that
+    of the spec. `by_ranks`: processes below the one that measures may do the work.
     """
 
     judged: Callable[[Run, SteadyRule], Judged]
     steadiness: Callable[[pa.Table, SteadyRule], Steadiness | None]
     turns: Callable[[Run], Spans]
     aside: Callable[[Run], Spans]
+    pace: Callable[[Run], Pace | None]
+    slices: Callable[[Run], Rates]
+    phases: Callable[[Run], Rates]
     point: Callable[[Run, dict[str, Any]], dict[str, Any]]
     by_ranks: bool
 
@@ -140,6 +146,46 @@ def _not_trained(steps: Steps) -> Spans:
     return _seconds(looks.begin_ns, looks.end_ns)
 
 
+def _pace_of_requests(run: Run) -> Pace | None:
+    workload = run.spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    return _pace_of_batches(run.requests) if workload.arrival.kind == "lockstep" else _pace_of_served(run.requests)
+
+
+def _pace_of_exchanges(rows: Exchanges) -> Pace | None:
+    return _pace(rows.begin_ns, rows.begin_ns + rows.slowest_ns, np.ones(len(rows)))
+
+
+def _pace_of_steps(steps: Steps) -> Pace | None:
+    steps_only = np.flatnonzero(steps.kind == "step")
+    work = np.where(steps.tokens[steps_only] > 0, steps.tokens[steps_only], steps.samples[steps_only])
+    return _pace(steps.begin_ns[steps_only], steps.end_ns[steps_only], work, steps.tag[steps_only] == "compile")
+
+
+def _pace_of_batches(requests: Requests) -> Pace | None:
+    if not len(requests):
+        return None
+    _, heads = np.unique(requests.group, return_index=True)
+    heads = heads[np.argsort(requests.end_ns[heads], kind="stable")]
+    ends = requests.end_ns[heads]
+    begins = np.concatenate([requests.intended_ns[heads[:1]], ends[:-1]])
+    return _pace(begins, ends, requests.input_tokens[heads] + requests.output_tokens[heads])
+
+
+def _pace_of_served(requests: Requests) -> Pace | None:
+    served = np.flatnonzero(requests.ok)
+    return _pace(requests.intended_ns[served], requests.end_ns[served], requests.output_tokens[served])
+
+
+def _pace(begin_ns: np.ndarray, end_ns: np.ndarray, work: np.ndarray, tagged: np.ndarray | None = None) -> Pace | None:
+    long = (end_ns > begin_ns) & (work > 0)
+    if long.sum() < 2:
+        return None
+    begin, end, done = (array[long].astype(np.float64) for array in (begin_ns, end_ns, work))
+    tags = np.zeros(begin.size, bool) if tagged is None else np.asarray(tagged[long], bool)
+    return Pace(begin, end, np.log(end - begin) - np.log(done), tags)
+
+
 def _point_of_steps(run: Run, point: dict[str, Any]) -> dict[str, Any]:
     workload = run.spec.workload
     assert isinstance(workload, TrainingWorkload)
@@ -173,6 +219,9 @@ STEPS = RowKind(
     steadiness=lambda table, rule: training_steadiness(Steps.from_table(table), rule)[1],
     turns=lambda run: _turns(run.steps.slice, run.steps.begin_ns, run.steps.end_ns),
     aside=lambda run: _not_trained(run.steps),
+    pace=lambda run: _pace_of_steps(run.steps),
+    slices=lambda run: training_slices(run.steps, run.telemetry),
+    phases=lambda run: {},
     point=_point_of_steps,
     by_ranks=True,
 )
@@ -181,6 +230,9 @@ REQUESTS = RowKind(
     steadiness=lambda table, rule: inference_steadiness(Requests.from_table(table), rule)[1],
     turns=lambda run: _turns(run.requests.slice, run.requests.intended_ns, run.requests.end_ns),
     aside=lambda run: [],
+    pace=_pace_of_requests,
+    slices=lambda run: inference_slices(run.requests, run.telemetry, in_lockstep=not is_served(run)),
+    phases=lambda run: phase_slices(run.requests, run.telemetry, in_lockstep=not is_served(run)),
     point=_point_of_requests,
     by_ranks=False,
 )
@@ -189,6 +241,9 @@ EXCHANGES = RowKind(
     steadiness=lambda table, rule: exchange_steadiness(Exchanges.from_table(table), rule),
     turns=lambda run: [],  # exchanges take no turns
     aside=lambda run: [],
+    pace=lambda run: _pace_of_exchanges(run.exchanges),
+    slices=lambda run: {},
+    phases=lambda run: {},
     point=_point_of_exchanges,
     by_ranks=True,
 )

@@ -12,7 +12,7 @@ from twinlens.record.run import Run
 from twinlens.spec.protocol import Tolerance
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.stats.client import ClientVerdict
-from twinlens.stats.finding.causes import causes, pace_of
+from twinlens.stats.finding.causes import causes
 from twinlens.stats.finding.failures import failures, not_streamed, optimisations
 from twinlens.stats.finding.steadiness import bubble, change_unseen, disturbed, extended, machine, of_saves, row_spread
 from twinlens.stats.metrics.definition import is_impossible
@@ -20,6 +20,7 @@ from twinlens.stats.metrics.energy import POWER_CAP, other_programs, throttled
 from twinlens.stats.metrics.fidelity import Gate
 from twinlens.stats.metrics.training import divergence, missed_target, target_nats
 from twinlens.stats.paired.slice_rate import empty_slots
+from twinlens.stats.row_kind import row_kind
 from twinlens.stats.server.metrics import short_prefix
 from twinlens.stats.serving.goodput import decided_by, slo_standing
 from twinlens.stats.serving.looks import level_of
@@ -79,7 +80,7 @@ def held_up(seen: Seen) -> Iterable[Finding]:
     """The causes of a run that was not shown to be steady. "No cause found" is an answer too."""
     if seen.verdict.validity == "valid" or not seen.run.table.num_rows:
         return
-    pace = pace_of(seen.run)
+    pace = row_kind(seen.run).pace(seen.run)
     suspects = causes(pace, seen.run.telemetry) if pace else ()
     for suspect in suspects:
         yield Finding("cause", "warns", suspect.source, {key: getattr(suspect, key) for key in _OF_A_CAUSE})

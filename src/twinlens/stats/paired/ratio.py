@@ -23,15 +23,12 @@ from twinlens.stats.estimator.interval import t_quantile
 from twinlens.stats.estimator.repeats import FEWEST_RUNS, widened
 from twinlens.stats.paired.slice_rate import (
     Marks,
+    Rates,
     SliceRates,
-    inference_slices,
-    phase_slices,
     suffering,
-    training_slices,
 )
 from twinlens.stats.serving.looks import looks_s
 from twinlens.stats.summary.group import Group
-from twinlens.stats.summary.serving import is_served
 from twinlens.units import RATIO
 
 FEWEST_BLOCKS = 8  # of one repeat: fewer cannot show how far neighbouring rounds resemble each other
@@ -251,8 +248,6 @@ def _estimate(value: float, half: float, method: str, level: float, n: int) -> E
 
 # Two groups of runs that took turns: the paired ratio of each rate, from the rows of their runs.
 
-Rates = Mapping[str, SliceRates]
-
 
 @dataclass(frozen=True, slots=True)
 class ByTurns:
@@ -304,18 +299,6 @@ def by_turns(
         ByTurns(paired_ratio(pairs[name], points, names=(*names, name), level=level, looks=looks), own)
         for name in metrics
     )
-
-
-def slice_rates(run: Run) -> Rates:
-    """The rates of a run's slices, by id of the metric."""
-    if run.lens == "training":
-        return training_slices(run.steps, run.telemetry)
-    return inference_slices(run.requests, run.telemetry, in_lockstep=not is_served(run))
-
-
-def phase_rates(run: Run) -> Rates:
-    """The rates of one phase of requests in each of a run's slices; none of training."""
-    return {} if run.lens == "training" else phase_slices(run.requests, run.telemetry, in_lockstep=not is_served(run))
 
 
 # Width of the ratios between points that take turns, while they do: whether their rounds may end.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,9 @@ class SliceRates:
     slices: np.ndarray
     rates: np.ndarray
     disturbed: np.ndarray
+
+
+Rates = Mapping[str, SliceRates]
 
 
 def training_slices(steps: Steps, telemetry: pa.Table) -> dict[str, SliceRates]:
