@@ -37,7 +37,7 @@ def machine(folder: Path) -> Answer:
 
     from twinlens.executors.torch.device import choose_device, why_no_gpu
     from twinlens.measurement.machine.host import capture_host
-    from twinlens.spec.asked_device import AskedDevice
+    from twinlens.spec.device import AskedDevice
     from twinlens.system.nvml import open_gpus
 
     why = why_no_gpu() or (None if torch.cuda.is_available() else "torch sees no CUDA device")
@@ -219,7 +219,7 @@ def second_gpu(folder: Path) -> Answer:
 
     from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, read_bytes_per_s
     from twinlens.executors.torch.device import choose_device
-    from twinlens.spec.asked_device import asked_device
+    from twinlens.spec.device import asked_device
     from twinlens.system.nvml import open_gpus
 
     count = torch.cuda.device_count()

@@ -12,8 +12,7 @@ from benchmarks.coverage.language_model import MOST_PER_S, SLOTS, decoded
 from benchmarks.coverage.truths import served
 from twinlens.record.beside import Tried
 from twinlens.record.request import Requests
-from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo
+from twinlens.spec.slo import Search, Slo
 from twinlens.stats.search.trial import Done, judged, next_value, so_far
 from twinlens.stats.serving.goodput import goodput
 from twinlens.stats.serving.latency import latency

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.record.codec import encode
-from twinlens.system.numpy_threads import load_numpy
+from twinlens.system.processes import load_numpy
 
 load_numpy()  # as every process of a run does first
 

@@ -360,8 +360,7 @@ def test_hostile_words_in_a_run_folder_never_get_in(tmp_path: Path, monkeypatch:
 def test_rows_with_a_home_folder_in_an_error_stay_readable_rows(tmp_path: Path) -> None:
     import pyarrow as pa
 
-    from twinlens.pack.private import Cover
-    from twinlens.pack.run_folder import take
+    from twinlens.pack.run_folder import Cover, take
     from twinlens.record.arrow import RowWriter
 
     path = tmp_path / "requests.arrows"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from twinlens.cli.main import app
 from twinlens.planning.quotes import cost_of, quotes_answer
-from twinlens.spec.quote import Quote
+from twinlens.spec.money import Quote
 
 HOURS = """name = "hours"
 per_device_hour = 2.50

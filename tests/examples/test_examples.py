@@ -15,7 +15,7 @@ from twinlens.measurement.summary_file import summary_of
 from twinlens.network.null_server import null_server
 from twinlens.reporting.text.table import plain, summary_table
 from twinlens.spec.load import dump, load, parse
-from twinlens.spec.workload.collective import CollectiveWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
 from twinlens.stats.summary.group import group
 

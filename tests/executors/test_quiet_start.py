@@ -42,7 +42,7 @@ print(int(status["FDSize"]) >= 4900, len(os.listdir("/proc/self/fd")) == before)
 def test_numpy_is_loaded_without_threads_and_what_is_started_later_does_not_inherit_that() -> None:
     code = f"""
 import os
-from twinlens.system.numpy_threads import load_numpy
+from twinlens.system.processes import load_numpy
 load_numpy()
 {STATUS}
 print(int(status["Threads"]), os.environ.get("OPENBLAS_NUM_THREADS"))
@@ -51,7 +51,7 @@ print(int(status["Threads"]), os.environ.get("OPENBLAS_NUM_THREADS"))
 
 
 def test_what_the_user_says_of_numpys_threads_stands() -> None:
-    code = "import os; from twinlens.system.numpy_threads import load_numpy; load_numpy(); "
+    code = "import os; from twinlens.system.processes import load_numpy; load_numpy(); "
     code += "print(os.environ['OPENBLAS_NUM_THREADS'])"
     assert said_by(code, OPENBLAS_NUM_THREADS="2") == "2"
 

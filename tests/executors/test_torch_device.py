@@ -15,7 +15,7 @@ from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch.device import auto_note, choose_device, why_no_gpu  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
-from twinlens.spec.asked_device import asked_device  # noqa: E402
+from twinlens.spec.device import asked_device  # noqa: E402
 from twinlens.system import gpu_driver  # noqa: E402
 
 pytestmark = pytest.mark.torch

@@ -44,7 +44,7 @@ from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.finding import Finding
 from twinlens.record.step import STEP_SCHEMA, Marks, Steps
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.spec.asked_device import asked_device
+from twinlens.spec.device import asked_device
 from twinlens.spec.study import RunSpec
 from twinlens.stats.finding.steadiness import bubble
 

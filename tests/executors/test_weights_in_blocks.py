@@ -22,7 +22,7 @@ from twinlens.executors.torch.model.without_memory import bare_model, fill  # no
 from twinlens.measurement.study import measure_study  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.model.any_model import any_model  # noqa: E402
-from twinlens.spec.model.header.safetensors import read_safetensors  # noqa: E402
+from twinlens.spec.model.header import read_safetensors  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.theory.weight_format import stored_bytes, weight_format  # noqa: E402
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from frame import mutated, one_sentence
 
 from twinlens.errors import BadInput
-from twinlens.spec.model.header.gguf import read_gguf
-from twinlens.spec.model.header.safetensors import read_safetensors
+from twinlens.spec.model.header import read_gguf, read_safetensors
 from weight_files import gguf, safetensors
 
 _GGUF = gguf(held=0)

@@ -32,7 +32,7 @@ from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.server.shared import boards_of
 from twinlens.record.executor.record import ExecutorRecord
-from twinlens.spec.asked_device import asked_device
+from twinlens.spec.device import asked_device
 from twinlens.spec.precision import precision
 from twinlens.system import gpu_driver
 from twinlens.system.nvml import gpus_of

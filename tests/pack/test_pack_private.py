@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.pack.private import Cover, cover_of
+from twinlens.pack.run_folder import Cover, cover_of
 
 SUPERUSER = Path("/", "root")  # whose home is no folder of /home
 PRIVATE = [

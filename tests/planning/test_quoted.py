@@ -12,7 +12,7 @@ from twinlens.api.plan.cost import cost
 from twinlens.api.plan.roi import roi
 from twinlens.planning.cost.machine import joined
 from twinlens.spec.catalogue import shipped
-from twinlens.spec.price import Price
+from twinlens.spec.money import Price
 
 
 def quote(kind: str, amount: object, date: str | None = "2026-08-19") -> Price:

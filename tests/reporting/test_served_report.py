@@ -28,8 +28,7 @@ from twinlens.reporting.text.search_table import search_interval, search_table
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.text.table import plain, summary_table
 from twinlens.reporting.view import view
-from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo
+from twinlens.spec.slo import Search, Slo
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.run_summary import summarise
 

@@ -13,7 +13,7 @@ import pytest
 import twinlens as tl
 from twinlens.errors import BadInput
 from twinlens.spec.catalogue import catalogue_of, shipped
-from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.system.home_folder import catalogue_folder
 
 MINE = """
 [[device]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twinlens.errors import BadInput
+from twinlens.spec.consistency import implausible
 from twinlens.spec.device import DenseRates, Device, find_device, list_devices, load_device
-from twinlens.spec.plausible import implausible
 
 ALL = [load_device(name) for name in list_devices()]
 

@@ -11,7 +11,7 @@ from material import inference, study_of, training
 from twinlens.api.spec_asked import as_settings
 from twinlens.errors import BadInput
 from twinlens.spec.load import dump, parse
-from twinlens.spec.search import Search
+from twinlens.spec.slo import Search
 from twinlens.spec.study import Study
 
 SERVED = {"arrival": {"kind": "poisson"}, "slo": {"ttft_s": 0.5}}

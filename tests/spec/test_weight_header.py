@@ -10,8 +10,7 @@ import pytest
 import twinlens as tl
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
-from twinlens.spec.model.header.gguf import read_gguf
-from twinlens.spec.model.header.safetensors import read_safetensors
+from twinlens.spec.model.header import read_gguf, read_safetensors
 from weight_files import LLAMA, TENSOR_BYTES, gguf, safetensors
 
 

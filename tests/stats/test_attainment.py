@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from twinlens.record.beside import Tried
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo
+from twinlens.spec.slo import Search, Slo
 from twinlens.stats.search.limit import FEWEST, Attained, Curve, bracket, highest, next_by_curve
 from twinlens.stats.search.trial import Done, answer, next_value, so_far
 

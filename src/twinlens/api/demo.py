@@ -23,7 +23,7 @@ from twinlens.reporting.text.sentence import both_counts, sentences
 from twinlens.spec.load import load_example
 from twinlens.spec.study import Study
 from twinlens.stats.summary.group import group
-from twinlens.system.processors import usable_cores
+from twinlens.system.processes import usable_cores
 
 if TYPE_CHECKING:
     from twinlens.api.words import DemoWords

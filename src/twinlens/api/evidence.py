@@ -16,10 +16,9 @@ from twinlens.api.runs import material_of, read
 from twinlens.errors import BadInput
 from twinlens.executors.launch.options import is_secret
 from twinlens.pack.archive import write_archive
-from twinlens.pack.check import ABOUT, Checked, check_pack
+from twinlens.pack.check import ABOUT, FIGURES, Checked, check_pack
 from twinlens.pack.contents import Author, Copies, copies_of
-from twinlens.pack.figures import FIGURES
-from twinlens.pack.private import Cover, cover_of
+from twinlens.pack.run_folder import Cover, cover_of
 from twinlens.pack.signature import sign
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE, sha256_of_pieces, sums_text
 from twinlens.pack.unpacked import laid_out

@@ -10,10 +10,8 @@ from twinlens.api.pack_texts import as_given, comparison_texts, texts_of
 from twinlens.api.runs import material_of
 from twinlens.errors import BadInput
 from twinlens.pack.archive import Archive
-from twinlens.pack.check import ABOUT, named
-from twinlens.pack.figures import FIGURES, figures_of, is_same
+from twinlens.pack.check import ABOUT, FIGURES, figures_of, implausible, is_same, named
 from twinlens.pack.page import compared
-from twinlens.pack.plausible import implausible
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE
 from twinlens.pack.unpacked import is_of_runs, unpacked
 from twinlens.record.finding import Finding

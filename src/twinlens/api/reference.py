@@ -39,7 +39,7 @@ def list(
     fit")`. Raises BadInput (TL204) with the nearest kind or name.
     """
     from twinlens.reporting.available import rows_of
-    from twinlens.system.catalogue_folder import catalogue_folder
+    from twinlens.system.home_folder import catalogue_folder
 
     asked = List.read(LIST.name, {"kind": kind, "name": name, **words})
     if asked.kind == "schema" and asked.name is not None:

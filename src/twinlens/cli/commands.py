@@ -9,7 +9,7 @@ import click
 
 from twinlens.cli.help import Verb, Verbs
 from twinlens.pages.verbs import Row, verbs
-from twinlens.system.numpy_threads import load_numpy
+from twinlens.system.processes import load_numpy
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 VERB = "VERB ..."

@@ -7,7 +7,7 @@ from twinlens.measurement.preflight.check import expected_s, without_quantile
 from twinlens.spec.study import Study
 from twinlens.spec.workload.arrival import Closed
 from twinlens.spec.workload.length import Fixed, Free
-from twinlens.spec.workload.task import Classify, Embed, Rerank
+from twinlens.spec.workload.prompt import Classify, Embed, Rerank
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import show
 

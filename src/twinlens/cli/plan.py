@@ -7,7 +7,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from twinlens.system.numpy_threads import load_numpy
+from twinlens.system.processes import load_numpy
 
 
 def run(name: str, given: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from twinlens.comparison.side import Side
 from twinlens.record.codec import by_fields
 from twinlens.record.executor.field import FIELDS, Field, Role
-from twinlens.spec.unsaid import UNSAID_PATHS
+from twinlens.spec.point import UNSAID_PATHS
 from twinlens.stats.metrics.definition import definition_of
 
 # Aspects: the part of a measurement that a field belongs to, and what a difference in it does to a comparison.

@@ -14,8 +14,7 @@ from twinlens.errors import BadInput, nearest
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.workload import Own
+from twinlens.spec.workload.workload import CollectiveWorkload, Own
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired.slice_rate import Rates
 

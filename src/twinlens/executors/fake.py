@@ -31,8 +31,7 @@ from twinlens.record.request import Request
 from twinlens.record.step import Exchange, Marks
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.workload import Images, InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload, Images, InferenceWorkload, TrainingWorkload
 
 OPTIONS: dict[str, Option] = {
     "step_s": Option(0.1, description="Seconds of a training step."),

@@ -11,7 +11,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities, refuse_wrong_options
 from twinlens.executors.in_process.weights import refuse_unanswered, refuse_unbuilt, refuse_unread
 from twinlens.executors.registry import capabilities, executor, launcher, refuse_unknown_executor
-from twinlens.spec.asked_device import AskedDevice
+from twinlens.spec.device import AskedDevice
 from twinlens.spec.study import ExecutorSpec, RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 

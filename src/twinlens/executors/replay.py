@@ -28,7 +28,7 @@ from twinlens.record.step import Marks
 from twinlens.record.store import read_run
 from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.adapter import Method
+from twinlens.spec.workload.workload import Method
 
 
 class ReplayTrainer:

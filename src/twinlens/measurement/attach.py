@@ -9,8 +9,7 @@ from typing import Any
 from twinlens.measurement.preflight.check import long_enough_s
 from twinlens.network.locate import locate
 from twinlens.spec.load import parse
-from twinlens.spec.source.attached import attached, fit_steady, refuse_training, usual_load, with_some_load
-from twinlens.spec.source.kind import source_of
+from twinlens.spec.source.attached import attached, fit_steady, refuse_training, source_of, usual_load, with_some_load
 from twinlens.spec.source.settings import apply_settings
 from twinlens.spec.study import Study
 

@@ -22,8 +22,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.run import Run, Runs
 from twinlens.record.store import end_study, find_runs, is_ended, read_run, read_study, update_run
 from twinlens.spec.consistency import refuse_unsearchable
-from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo
+from twinlens.spec.slo import Search, Slo
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.search.trial import Done, answer, next_value, so_far

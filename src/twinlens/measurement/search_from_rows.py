@@ -12,8 +12,7 @@ from twinlens.record.beside import SearchRecord, SearchResult, Tried, read_searc
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.record.store import find_runs
-from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo
+from twinlens.spec.slo import Search, Slo
 from twinlens.stats.search.trial import Done, answer, judged, next_value, so_far
 
 _ENDED_EARLY = ("budget", "invalid", "failed", "running")

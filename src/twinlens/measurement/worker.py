@@ -15,7 +15,7 @@ from typing import Any
 
 from twinlens.errors import TwinlensError
 from twinlens.system.interrupts import interrupt_once
-from twinlens.system.numpy_threads import load_numpy
+from twinlens.system.processes import load_numpy
 
 PARENT = "TWINLENS_PARENT"
 """The variable that names the process which waits for this one."""

@@ -25,7 +25,7 @@ from twinlens.record.request import Request
 from twinlens.schedule.content.prompt import Words
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.task import Embed, Rerank, Task
+from twinlens.spec.workload.prompt import Embed, Rerank, Task
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.document import json_of
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.pack.archive import Archive, Damaged
@@ -13,6 +18,9 @@ from twinlens.pack.signature import check_signature
 from twinlens.pack.sums import SIGNATURE, SUMS, UNREADABLE, read_sums, sha256_of_pieces
 from twinlens.record.finding import Finding
 from twinlens.record.foreign_text import in_one_line
+from twinlens.record.run import Run
+from twinlens.stats.run_summary import to_json
+from twinlens.stats.summary.group import Summary
 from twinlens.system.document import json_of
 
 ABOUT = "evidence.json"
@@ -113,3 +121,104 @@ def _about(archive: Archive) -> Mapping[str, Any]:
     except ValueError:
         return {}
     return data if isinstance(data, dict) else {}
+
+
+# Checks on the rows of a pack: values that no run can have, whoever signed them.
+
+_SLACK_S = 3.0  # start and end are written in whole seconds
+_MOST_OF_CEILING = 1.2  # a ceiling is measured, too
+_TIMES = "%Y-%m-%dT%H%M%SZ"
+_SHARES = ("mfu", "mbu")
+
+
+def implausible(run: Run, summary: Summary) -> Iterator[Finding]:
+    """One finding for each kind of value that cannot be; none for a run that may have happened."""
+    for what, numbers in (*_rows(run), *_wall_time(run), *_ceilings(summary)):
+        yield Finding("pack-implausible", "disqualifies", run.id, {"what": what} | dict(numbers))
+
+
+def _rows(run: Run) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if run.lens != "inference" or not run.table.num_rows:
+        return
+    rows = run.requests
+    counts = {
+        "tokens-above-limit": rows.ok & (rows.output_tokens > rows.asked_tokens),  # NaN where none was asked
+        "sent-before-due": rows.sent_ns < rows.intended_ns,
+        "ended-before-sent": rows.ok & (rows.end_ns < rows.sent_ns),
+        "tokens-before-sent": _before(rows.chunk_ns, rows.offsets, rows.sent_ns),
+    }
+    for what, wrong in counts.items():
+        if count := int(np.count_nonzero(wrong)):
+            yield what, {"count": count, "rows": len(rows)}
+
+
+def _before(chunk_ns: np.ndarray, offsets: np.ndarray, sent_ns: np.ndarray) -> np.ndarray:
+    """`sent_ns` [n]: rows whose first chunk came before they were sent."""
+    some = offsets[:-1] < offsets[1:]
+    found = np.zeros(len(sent_ns), dtype=bool)
+    found[some] = chunk_ns[offsets[:-1][some]] < sent_ns[some]
+    return found
+
+
+def _wall_time(run: Run) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    try:
+        began, ended = (datetime.strptime(each, _TIMES) for each in (run.started_utc, run.ended_utc or ""))
+    except ValueError:
+        return
+    if run.place == "recorded" or not run.table.num_rows or run.spec.executor.kind == "fake":
+        return  # their rows have a clock of their own
+    begin = run.table.column("intended_ns" if run.lens == "inference" else "begin_ns").to_numpy().min()
+    span_s = float(run.table.column("end_ns").to_numpy().max() - begin) / 1e9
+    wall_s = (ended - began).total_seconds()
+    if span_s > wall_s + _SLACK_S:
+        yield "longer-than-the-run", {"rows_s": span_s, "run_s": wall_s}
+
+
+def _ceilings(summary: Summary) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name in _SHARES:
+        share = summary.metrics.get(name)
+        if share is not None and share.value is not None and share.value > _MOST_OF_CEILING:
+            yield "above-ceiling", {"metric": name, "share": share.value}
+
+
+# Figures of a pack beside those that its own rows give: each that differs is named.
+
+FIGURES = "figures.json"
+"""The summary of a run, in its folder of a pack; not summary.json, which reading renews."""
+_SAME = 1e-6  # the last digits of a float are the processor's
+_ABSENT = "nothing"
+_PARTS = ("value", "low", "high", "label")
+_OF_PROGRAM = ("twinlens", "schema")
+
+
+def figures_of(packed: Mapping[str, Any], summary: Summary, *, whole: bool) -> Iterator[tuple[str, Any, Any]]:
+    """Each figure: its name, what figures.json says, and what the rows say. `whole`: every word is compared, as the
+    same version wrote it; else the numbers that it states."""
+    if not packed:
+        yield FIGURES, _ABSENT, "figures of its rows"
+        return
+    stated, given = _parts(packed), _parts(json_of(json.dumps(to_json(summary))))
+    for place in dict.fromkeys([*stated, *given]) if whole else stated:
+        said, true = stated.get(place, _ABSENT), given.get(place, _ABSENT)
+        if place[0] not in _OF_PROGRAM and (whole or (place[-1] in _PARTS and said is not None)):
+            name = ".".join(place[1:] if place[0] == "metrics" else place).removesuffix(".value")
+            if _is_number(said) or _is_number(true) or not is_same(said, true):
+                yield name, said, true
+
+
+def is_same(stated: Any, given: Any) -> bool:
+    """Whether two figures are the same but for rounding."""
+    if _is_number(stated) and _is_number(given):
+        return math.isclose(stated, given, rel_tol=_SAME, abs_tol=1e-12)
+    return bool(stated == given)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _parts(data: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Any]:
+    """Every value of nested tables and lists, by where it stands; an empty one stands for itself."""
+    items = data.items() if isinstance(data, Mapping) else enumerate(data) if isinstance(data, list) else ()
+    found = {spot: each for key, value in items for spot, each in _parts(value, (*place, str(key))).items()}
+    return found or {place: data}

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.pack.archive import safe_part
-from twinlens.pack.private import Cover
-from twinlens.pack.run_folder import OF_RUN, OF_STUDY, Taken, folder_hash, take
+from twinlens.pack.run_folder import OF_RUN, OF_STUDY, Cover, Taken, folder_hash, take
 from twinlens.pack.sums import UNREADABLE
 from twinlens.record.codec import encode
 from twinlens.record.run import Run

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.pack.archive import Archive, Damaged
-from twinlens.pack.figures import FIGURES
+from twinlens.pack.check import FIGURES
 from twinlens.pack.run_folder import OF_RUN, OF_STUDY
 from twinlens.pack.sums import UNREADABLE
 from twinlens.record.checksum import MARKS

@@ -8,7 +8,7 @@ from typing import Any
 
 from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
-from twinlens.spec.quote import Quote
+from twinlens.spec.money import Quote
 
 _PLACES = Decimal("0.0001")
 """Hundredths of a cent: to these costs are rounded."""

@@ -20,7 +20,7 @@ from twinlens.proof.small_server import Case, small_server, spec_data
 from twinlens.record.store import create_run, read_run
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec
-from twinlens.system.processors import usable_cores
+from twinlens.system.processes import usable_cores
 
 Outcome = Literal["right", "wrong", "undecided", "not tested"]
 

@@ -17,8 +17,7 @@ from twinlens.record.checksum import damaged
 from twinlens.record.codec import decode, encode
 from twinlens.record.finding import Finding
 from twinlens.record.store import now_utc, write_json
-from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo, Standing
+from twinlens.spec.slo import Search, Slo, Standing
 from twinlens.system.document import read_json
 from twinlens.version import __version__
 

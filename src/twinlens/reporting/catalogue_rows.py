@@ -42,7 +42,7 @@ def _tera(rate: float | None) -> str:
 
 def _device(name: str, folder: Path | None) -> list[Row]:
     from twinlens.spec.catalogue import catalogue_of
-    from twinlens.spec.plausible import implied_clock_hz
+    from twinlens.spec.consistency import implied_clock_hz
 
     whole = catalogue_of(folder)
     each = whole.device(name)

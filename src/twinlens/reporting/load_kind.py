@@ -11,7 +11,7 @@ from typing import Any, Literal
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.finding import label_words, verdict_word
-from twinlens.spec.unsaid import FROM_LOG, WATCHED
+from twinlens.spec.point import FROM_LOG, WATCHED
 from twinlens.stats.summary.group import Group, Summary
 from twinlens.units import show
 

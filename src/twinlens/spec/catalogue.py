@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput, nearest
-from twinlens.spec.device import Device, device_from, list_devices, load_device, no_device
-from twinlens.spec.link import Link
-from twinlens.spec.plausible import implausible
-from twinlens.spec.price import Price
+from twinlens.spec.consistency import implausible
+from twinlens.spec.device import Device, Link, device_from, list_devices, load_device, no_device
+from twinlens.spec.money import Price
 from twinlens.system.document import read_text, toml_of
 
 UNUSABLE = "TL232"

@@ -6,6 +6,7 @@ A datasheet figure is a quoted ceiling. A measured one replaces it wherever ther
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from typing import Annotated, Any, Literal
@@ -172,3 +173,55 @@ def device_from(entry: dict[str, Any]) -> Device:
     """A device from a table of a TOML file. Raises ValidationError for fields that are wrong."""
     fields: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in entry.items()}
     return Device(**fields)
+
+
+# The device that a spec asks for, read once: "auto", "cpu", "cuda" or "cuda:N".
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDevice:
+    """`index`: which of the GPUs that this process may see, from 0; None: whichever comes first."""
+
+    kind: Literal["auto", "cpu", "cuda"]
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.kind if self.index is None else f"{self.kind}:{self.index}"
+
+    @property
+    def names_gpu(self) -> bool:
+        """It is a GPU and nothing else will do."""
+        return self.kind == "cuda"
+
+
+def asked_device(word: str) -> AskedDevice:
+    """Raises BadInput (TL208) for a word that names no device, here or anywhere."""
+    kind, colon, number = word.partition(":")
+    if kind == "mps":
+        raise BadInput("executor.device 'mps': Apple GPUs are not supported; use cpu", code="TL208")
+    if kind == "cuda" and (number.isdecimal() if colon else True):
+        return AskedDevice("cuda", int(number) if colon else None)
+    if word == "auto":
+        return AskedDevice("auto")
+    if word == "cpu":
+        return AskedDevice("cpu")
+    raise BadInput(f"executor.device {word!r} is not one of auto, cpu, cuda, cuda:N", code="TL208")
+
+
+# Links between devices, on their bus, and between machines: bandwidth of one device in one direction.
+
+
+class Link(Spec):
+    """`one_way_bytes_per_s`: of one device, in one direction. Makers quote NVLink and Infinity Fabric both ways.
+
+    `kind`: between devices of a machine, on the bus of one, or between machines.
+    """
+
+    name: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    kind: Literal["device", "bus", "network"]
+    one_way_bytes_per_s: Annotated[PositiveFloat, Field(le=1e14)]
+    topology: Literal["switch", "mesh", "pairs", "bridge", "ring", "torus", "bus"]
+    uncertain: str | None = None
+    unverified: bool = False
+    """It stands here from memory: no source of it was read."""
+    source: str

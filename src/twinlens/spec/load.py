@@ -16,11 +16,11 @@ from twinlens.errors import BadInput
 from twinlens.spec.consistency import refuse_unpaired, refuse_unread_adapter, refuse_unsearchable
 from twinlens.spec.precision import AS_FOUND, AS_SERVED
 from twinlens.spec.slices import refuse_unsliceable
+from twinlens.spec.source.attached import source_of
 from twinlens.spec.source.example import example_data
-from twinlens.spec.source.kind import source_of
 from twinlens.spec.source.settings import apply_settings, choose_arrival, swept_fields
 from twinlens.spec.study import SCHEMA, RunSpec, Study, refuse_too_large
-from twinlens.spec.workload.length_file import lengths_seen
+from twinlens.spec.workload.length import lengths_seen
 from twinlens.spec.wrong_field import wrong_fields
 
 

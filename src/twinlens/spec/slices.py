@@ -5,8 +5,7 @@ from __future__ import annotations
 from twinlens.errors import BadInput
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload, InferenceWorkload, TrainingWorkload
 
 MOST_POINTS = 16  # a round of more would be longer than most disturbances, and nothing would be paired
 

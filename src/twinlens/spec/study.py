@@ -14,15 +14,14 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
 from twinlens.errors import BadInput, nearest
-from twinlens.spec.asked_device import AskedDevice, asked_device
+from twinlens.spec.device import AskedDevice, asked_device
 from twinlens.spec.frozen import Spec
 from twinlens.spec.model.any_model import AnyModel, any_model
-from twinlens.spec.point import POLICY_FIELDS, Point
+from twinlens.spec.point import POLICY_FIELDS, Point, without_unsaid
 from twinlens.spec.precision import Lens, Precision, frozen, kept_in
 from twinlens.spec.precision import precision as regime_named
 from twinlens.spec.protocol import Protocol
-from twinlens.spec.search import Search
-from twinlens.spec.unsaid import without_unsaid
+from twinlens.spec.slo import Search
 from twinlens.spec.workload.workload import TrainingWorkload, Workload
 
 SCHEMA: Literal[1] = 1

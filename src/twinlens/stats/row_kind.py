@@ -13,11 +13,9 @@ from twinlens.record.column import spans_of
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.record.step import Exchanges, Steps
+from twinlens.spec.point import FROM_LOG
 from twinlens.spec.precision import Lens
-from twinlens.spec.unsaid import FROM_LOG
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.folder import Folder
-from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload, Folder, InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.causes import Pace
 from twinlens.stats.metrics.inference import (
     exchange_metrics,

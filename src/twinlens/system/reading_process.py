@@ -7,7 +7,7 @@ import gc
 import sys
 
 from twinlens.system.freed_memory import keep_freed_memory
-from twinlens.system.numpy_threads import one_blas_thread
+from twinlens.system.processes import one_blas_thread
 
 _OBJECTS = 200_000
 

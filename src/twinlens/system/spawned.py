@@ -6,7 +6,7 @@ import sys
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
 
-from twinlens.system.numpy_threads import one_blas_thread
+from twinlens.system.processes import one_blas_thread
 
 
 def start(process: SpawnProcess) -> None:

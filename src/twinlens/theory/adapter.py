@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import BITS, Precision
-from twinlens.spec.workload.adapter import Adapter
-from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.spec.workload.workload import Adapter, TrainingWorkload
 from twinlens.theory.activation import Attention, Checkpointing, activation_bytes, logits_bytes
 from twinlens.theory.attention import recurrent_flop_per_token, seen_flop
 from twinlens.theory.layout import LAYOUTS, Layout

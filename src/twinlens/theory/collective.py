@@ -12,7 +12,7 @@ import numpy as np
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.spec.workload.collective import BUS_PARTS
+from twinlens.spec.workload.workload import BUS_PARTS
 from twinlens.theory.number import Number, amount, choose, count, rate
 
 Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "send"]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from twinlens.spec.model.layer import ImageTower
 from twinlens.spec.model.shape import DecoderShape, ModelShape, Recurrent, ResnetShape, VitShape
-from twinlens.spec.model.tower import ImageTower
 
 
 @dataclass(frozen=True, slots=True)

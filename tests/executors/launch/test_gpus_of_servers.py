@@ -21,7 +21,7 @@ from twinlens.executors.launch.runtime import sglang, tensorrt_llm, transformers
 from twinlens.executors.launch.server import LaunchedServer
 from twinlens.executors.launch.switch import findings_of
 from twinlens.record.executor.record import declared
-from twinlens.spec.asked_device import asked_device
+from twinlens.spec.device import asked_device
 
 EIGHT = tuple(f"GPU-{name}" for name in "abcdefgh")
 

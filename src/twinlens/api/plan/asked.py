@@ -20,8 +20,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device, no_device
 from twinlens.spec.model.config import knows, shape_from_config
-from twinlens.spec.model.header.gguf import read_gguf
-from twinlens.spec.model.header.safetensors import read_safetensors
+from twinlens.spec.model.header import read_gguf, read_safetensors
 from twinlens.spec.model.reader.tower import tower_from_config
 from twinlens.spec.model.reference import list_models, load_model
 from twinlens.spec.model.shape import DecoderShape

@@ -20,8 +20,8 @@ from twinlens.planning.prediction.calibrate import Lens, Observation, calibrated
 from twinlens.planning.prediction.work import STORED
 from twinlens.record.run import Run
 from twinlens.spec.catalogue import catalogue_of
-from twinlens.system.catalogue_folder import catalogue_folder
 from twinlens.system.document import read_json
+from twinlens.system.home_folder import catalogue_folder
 from twinlens.version import __version__
 
 if TYPE_CHECKING:

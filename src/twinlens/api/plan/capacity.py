@@ -30,7 +30,7 @@ from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
-from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.system.home_folder import catalogue_folder
 from twinlens.theory.parameter import parameters
 
 if TYPE_CHECKING:

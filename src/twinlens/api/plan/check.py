@@ -54,7 +54,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.spec.compatibility import read_compatibility, shipped_rates, shipped_rules
 from twinlens.spec.device import Device
-from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.system.home_folder import catalogue_folder
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanCheckWords

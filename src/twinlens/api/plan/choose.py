@@ -59,7 +59,7 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.system.home_folder import catalogue_folder
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanChooseWords

@@ -40,7 +40,7 @@ from twinlens.planning.subject import Subject
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
-from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.system.home_folder import catalogue_folder
 from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from twinlens.planning.prediction.work import spoken
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
-from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.system.home_folder import catalogue_folder
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanModelWords

@@ -12,7 +12,7 @@ from twinlens.api.plan.number import count_of
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.planning.quotes import Quotes, quotes_answer
 from twinlens.record.codec import encode
-from twinlens.spec.quote import read_quote
+from twinlens.spec.money import read_quote
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanQuotesWords

@@ -29,7 +29,7 @@ from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
-from twinlens.system.catalogue_folder import catalogue_folder
+from twinlens.system.home_folder import catalogue_folder
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanRoiWords

@@ -38,7 +38,7 @@ from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.precision import BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.system.processors import usable_cores
+from twinlens.system.processes import usable_cores
 from twinlens.units import BYTES
 
 _LOADED = "from the call that loads the export to an engine that takes requests, its libraries imported already"

@@ -13,8 +13,7 @@ from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.model.any_model import Model, is_text, vocabulary
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.folder import Folder
-from twinlens.spec.workload.workload import Data, Images, InferenceWorkload, Markov, Text
+from twinlens.spec.workload.workload import Data, Folder, Images, InferenceWorkload, Markov, Text
 
 _SAMPLE_TOKENS = 128
 _EVIDENCE = 7

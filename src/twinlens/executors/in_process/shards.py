@@ -16,8 +16,7 @@ from twinlens.executors.in_process.export import exported
 from twinlens.executors.in_process.inputs import TokenSource
 from twinlens.spec.model.any_model import Model, is_text, vocabulary
 from twinlens.spec.model.shape import ResnetShape, VitShape
-from twinlens.spec.workload.folder import Folder
-from twinlens.spec.workload.workload import Markov
+from twinlens.spec.workload.workload import Folder, Markov
 
 _TOKENS, _IMAGES = ("*.bin", "*.npy"), ("*.jpg", "*.jpeg", "*.png", "*.npz")
 _MADE_TOKENS, _ROWS, _CLASSES = 1 << 22, 1 << 10, 8

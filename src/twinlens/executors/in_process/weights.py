@@ -12,7 +12,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.launch.model_folder import with_modelopt
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model
-from twinlens.spec.model.header.safetensors import types_and_shapes
+from twinlens.spec.model.header import types_and_shapes
 from twinlens.spec.model.quantised import scale_blocks, stored_precision
 from twinlens.spec.model.shape import DecoderShape
 

@@ -17,7 +17,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.task import Classify
+from twinlens.spec.workload.prompt import Classify
 from twinlens.spec.workload.workload import InferenceWorkload
 
 _FIRST_ANSWER_S = 60.0

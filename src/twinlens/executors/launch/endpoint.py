@@ -9,7 +9,7 @@ from twinlens.executors.launch.model_folder import has_chat_template
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.recipe import Recipe
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.task import Generate
+from twinlens.spec.workload.prompt import Generate
 from twinlens.spec.workload.workload import InferenceWorkload
 
 CHOSEN = "asking /v1/completions: the folder has no chat template"

@@ -9,7 +9,7 @@ from math import prod
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import MASK, visible_gpus
-from twinlens.spec.asked_device import AskedDevice
+from twinlens.spec.device import AskedDevice
 from twinlens.system.nvml import Gpu, open_gpus
 
 Boards = tuple[str, ...]

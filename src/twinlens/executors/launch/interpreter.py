@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.recipe import Recipe
-from twinlens.spec.asked_device import AskedDevice
+from twinlens.spec.device import AskedDevice
 
 _ALWAYS = (
     *("torch", "transformers", "tokenizers", "safetensors", "numpy", "accelerate", "triton", "flash-attn"),

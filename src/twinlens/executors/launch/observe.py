@@ -22,7 +22,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
 from twinlens.record.sections import Running
-from twinlens.spec.model.header.safetensors import format_of_tensor
+from twinlens.spec.model.header import format_of_tensor
 from twinlens.spec.model.quantised import QUANTISED_BY, UNQUANTISED, contradicts, narrows_activations
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec

@@ -13,7 +13,7 @@ from twinlens.executors.launch.switch import Switch, Value
 from twinlens.executors.quantise.plan import PLANS
 from twinlens.executors.server_words import ServerWords
 from twinlens.record.executor.record import Fact
-from twinlens.spec.asked_device import AskedDevice
+from twinlens.spec.device import AskedDevice
 from twinlens.spec.precision import PRECISIONS
 from twinlens.spec.study import RunSpec
 

@@ -14,7 +14,7 @@ from twinlens.executors.quantise.plan import PLANS
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
-from twinlens.system.processors import usable_cores
+from twinlens.system.processes import usable_cores
 
 _LEAST_CONTEXT, _USUAL_CONTEXT = 2048, 8192
 

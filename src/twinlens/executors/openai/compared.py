@@ -29,9 +29,9 @@ from twinlens.schedule.content.prompt import words_of
 from twinlens.spec.model.any_model import AnyModel, any_model
 from twinlens.spec.model.quantised import stored_precision
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.task import Generate, Task
+from twinlens.spec.workload.prompt import Generate, Task
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.system.processors import usable_cores
+from twinlens.system.processes import usable_cores
 
 _PROMPT_TOKENS, _ANSWER_TOKENS, _STREAM = 128, 64, 9
 _NOTHING = (

@@ -15,7 +15,7 @@ from twinlens.record.executor.record import ExecutorRecord, Fact, declared, obse
 from twinlens.record.finding import Finding
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Free
-from twinlens.spec.workload.task import Embed, Generate
+from twinlens.spec.workload.prompt import Embed, Generate
 from twinlens.spec.workload.workload import InferenceWorkload
 
 _SETTINGS = ("/server_info", "/get_server_info")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from twinlens.errors import BadInput
-from twinlens.spec.asked_device import AskedDevice
+from twinlens.spec.device import AskedDevice
 from twinlens.system.gpu_driver import driver_version, why_withheld
 
 

@@ -31,8 +31,7 @@ from twinlens.record.step import Marks
 from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.folder import Folder
-from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.spec.workload.workload import Folder, TrainingWorkload
 
 _HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 # fp8 too: attention, norms, element-wise work and the head, which torchao leaves alone, would else run in fp32.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
 from twinlens.executors.trainer_log.options import OPTIONS, log_of
-from twinlens.spec.workload.adapter import Method
+from twinlens.spec.workload.workload import Method
 
 if TYPE_CHECKING:
     from twinlens.executors.protocol import Trainer

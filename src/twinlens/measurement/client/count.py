@@ -12,9 +12,9 @@ from twinlens.record.client import Calibration
 from twinlens.schedule.content.length import sample_lengths
 from twinlens.schedule.plan import Plan
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.task import Generate
+from twinlens.spec.workload.prompt import Generate
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.system.processors import usable_processors
+from twinlens.system.processes import usable_processors
 from twinlens.units import digits
 
 # The ceiling is that of whole answers read at once; tokens that come one by one cost about twice as much each.

@@ -27,7 +27,7 @@ from twinlens.schedule.content.draw import single_requests
 from twinlens.schedule.loop.closed_loop import ClosedLoop
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.task import Generate
+from twinlens.spec.workload.prompt import Generate
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.compliance import (
     AnswerTimes,

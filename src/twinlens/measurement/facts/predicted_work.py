@@ -15,9 +15,9 @@ from twinlens.spec.device import find_device
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.config import knows, text_part
 from twinlens.spec.model.shape import DecoderShape, ModelShape
+from twinlens.spec.point import FROM_LOG
 from twinlens.spec.precision import AS_SERVED, BITS, Precision
 from twinlens.spec.study import RunSpec
-from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.theory.adapter import Tuned, tuned
 from twinlens.theory.flop import (

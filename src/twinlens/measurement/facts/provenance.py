@@ -20,10 +20,8 @@ from twinlens.schedule.content.words import WORDS
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Trace
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.prompt import PromptFile
-from twinlens.spec.workload.task import Classify, Generate
-from twinlens.spec.workload.workload import InferenceWorkload, Text, TrainingWorkload
+from twinlens.spec.workload.prompt import Classify, Generate, PromptFile
+from twinlens.spec.workload.workload import CollectiveWorkload, InferenceWorkload, Text, TrainingWorkload
 from twinlens.theory.flop import parameters
 from twinlens.version import __version__
 

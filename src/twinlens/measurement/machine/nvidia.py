@@ -11,7 +11,7 @@ from typing import Any
 from twinlens.executors.launch.gpus import uuids_in_cudas_order
 from twinlens.executors.launch.recipe import MASK, gpu_environment
 from twinlens.record.executor.record import Fact, observed, unknown
-from twinlens.spec.asked_device import AskedDevice
+from twinlens.spec.device import AskedDevice
 from twinlens.system.nvml import Gpu, open_gpus
 
 

@@ -13,7 +13,7 @@ from twinlens.executors.launch.recipe import MASK, visible_gpus
 from twinlens.executors.refuse import refuse_shared_gpu
 from twinlens.executors.registry import capabilities
 from twinlens.measurement.machine.nvidia import board_of
-from twinlens.spec.asked_device import AskedDevice
+from twinlens.spec.device import AskedDevice
 from twinlens.spec.study import RunSpec
 from twinlens.system.gpu_driver import driver_version, why_withheld
 from twinlens.system.nvml import Gpu, has_nvml, open_gpus

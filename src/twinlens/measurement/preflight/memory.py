@@ -17,9 +17,9 @@ from twinlens.measurement.preflight.idle_gpu import uses_gpu
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.reference import ModelShape
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.point import FROM_LOG
 from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
-from twinlens.spec.unsaid import FROM_LOG
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.nvml import open_gpus
 from twinlens.theory.adapter import tuned

@@ -28,9 +28,8 @@ from twinlens.schedule.content.prompt import words_of
 from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.arrival import Lockstep, Offline, Ramp, Trace
-from twinlens.spec.workload.collective import CollectiveWorkload
 from twinlens.spec.workload.prompt import PromptFile
-from twinlens.spec.workload.workload import InferenceWorkload, ModelWorkload, Text, TrainingWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload, InferenceWorkload, ModelWorkload, Text, TrainingWorkload
 from twinlens.system.home_folder import as_tilde
 from twinlens.theory.parameter import parameters
 from twinlens.units import show

@@ -17,7 +17,7 @@ from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import Request, RequestOutcome
 from twinlens.schedule.content.prompt import Words
 from twinlens.schedule.request import ScheduledRequest, request_of
-from twinlens.spec.workload.task import Embed, Rerank, Task, items_per_request
+from twinlens.spec.workload.prompt import Embed, Rerank, Task, items_per_request
 
 _QUERY, _ITEM = 5, 6  # stand in the seeds of a query and of the texts of one request
 

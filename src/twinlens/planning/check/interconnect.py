@@ -10,8 +10,7 @@ from twinlens.planning.figure import Figure, Input, absent, assumed, product
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
 from twinlens.record.finding import Finding
-from twinlens.spec.device import Device
-from twinlens.spec.link import Link
+from twinlens.spec.device import Device, Link
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.parameter import parameters
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twinlens.record.run import Run
-from twinlens.spec.workload.collective import CollectiveWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload
 from twinlens.stats.summary.group import Summary
 
 Floats = NDArray[np.float64]

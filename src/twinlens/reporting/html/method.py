@@ -14,10 +14,10 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import SERVED, TITLES, is_driven
 from twinlens.reporting.view import View
 from twinlens.spec.load import dump
+from twinlens.spec.point import FROM_LOG, WATCHED
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.source.earlier import modern
 from twinlens.spec.study import RunSpec, Study
-from twinlens.spec.unsaid import FROM_LOG, WATCHED
 from twinlens.stats.metrics.definition import METRICS, Metric
 from twinlens.units import show
 

@@ -20,7 +20,7 @@ from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import Entry, LensView, View, runs_word, why_not_valid
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
 from twinlens.reporting.wording.training import IMPOSSIBLE
-from twinlens.spec.unsaid import FROM_LOG
+from twinlens.spec.point import FROM_LOG
 from twinlens.stats.metrics.definition import METRICS, is_impossible
 from twinlens.stats.summary.group import Group, Summary
 

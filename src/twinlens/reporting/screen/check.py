@@ -18,10 +18,9 @@ from twinlens.reporting.screen.figures import stacked
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import hanging, left_out
 from twinlens.spec.load import dump
+from twinlens.spec.point import FROM_LOG
 from twinlens.spec.study import RunSpec
-from twinlens.spec.unsaid import FROM_LOG
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload, InferenceWorkload
 from twinlens.units import show
 
 _TERSE = (8, 5, 3, 1)

@@ -6,13 +6,11 @@ from twinlens.record.run import Run
 from twinlens.reporting.display import clean
 from twinlens.reporting.load_kind import is_driven, policy_of
 from twinlens.reporting.screen.subject import lens_of, moment
-from twinlens.spec.unsaid import FROM_LOG
+from twinlens.spec.point import FROM_LOG
 from twinlens.spec.workload.arrival import Arrival, Gamma, Offline, Ramp, Trace
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.length import AnswerLength, Empirical, Fixed, Free, Lognormal
-from twinlens.spec.workload.task import Classify, Embed, Rerank
-from twinlens.spec.workload.workload import Images, InferenceWorkload, Own, TrainingWorkload
+from twinlens.spec.workload.prompt import Classify, Embed, Rerank
+from twinlens.spec.workload.workload import CollectiveWorkload, Folder, Images, InferenceWorkload, Own, TrainingWorkload
 from twinlens.stats.summary.group import Summary
 from twinlens.units import BYTES, digits, show
 

@@ -12,8 +12,7 @@ from twinlens.schedule.content.prefix import draw_prefixes
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import AnswerLength
-from twinlens.spec.workload.prompt import Prefix
-from twinlens.spec.workload.task import Embed, Generate, Rerank, items_per_request
+from twinlens.spec.workload.prompt import Embed, Generate, Prefix, Rerank, items_per_request
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 
 # Streams of random numbers, one per quantity, so that a change to one leaves the others as they were.

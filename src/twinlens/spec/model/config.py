@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.layer import MOST_LAYERS
-from twinlens.spec.model.reader import dense, experts, hybrid, mixed, vision
-from twinlens.spec.model.reader.relative import RELATIVES
+from twinlens.spec.model.reader import dense, experts, hybrid, tower
+from twinlens.spec.model.reader.hybrid import RELATIVES
 from twinlens.spec.model.shape import ModelShape
 
 Config = Mapping[str, Any]
@@ -109,8 +109,8 @@ READERS: dict[str, Callable[[Config], ModelShape]] = {
     "gemma2": dense.gemma2,
     "gemma3": dense.gemma3,
     "gemma3_text": dense.gemma3,
-    "gemma4": mixed.gemma4,
-    "gemma4_text": mixed.gemma4,
+    "gemma4": experts.gemma4,
+    "gemma4_text": experts.gemma4,
     "glm4_moe": experts.glm4_moe,
     "glm4_moe_lite": experts.deepseek,
     "gpt2": dense.gpt2,
@@ -135,7 +135,7 @@ READERS: dict[str, Callable[[Config], ModelShape]] = {
     "qwen2_5_vl_text": dense.qwen2,
     "qwen3_vl_text": dense.qwen3,
     "qwen3_vl_moe_text": experts.qwen3_moe,
-    "vit": vision.vit,
-    "resnet": vision.resnet,
+    "vit": tower.vit,
+    "resnet": tower.resnet,
     **RELATIVES,
 }

@@ -2,19 +2,105 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from twinlens.spec.frozen import Spec
 from twinlens.spec.slo import Slo
-from twinlens.spec.workload.adapter import Adapter, Method
 from twinlens.spec.workload.arrival import Arrival, Lockstep
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.spec.workload.folder import Folder
 from twinlens.spec.workload.length import AnswerLength, Fixed, Length
-from twinlens.spec.workload.prompt import Prefix, Prompts, Sessions, Synthetic
-from twinlens.spec.workload.task import Generate, Task
+from twinlens.spec.workload.prompt import Generate, Prefix, Prompts, Sessions, Synthetic, Task
+
+# A collective as a workload: ranks that exchange one buffer, again and again.
+
+Exchange = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send"]
+LARGEST_BYTES = 2**40
+BUS_PARTS: dict[str, Callable[[Any], Any]] = {
+    "all-reduce": lambda ranks: 2 * (ranks - 1) / ranks,
+    "all-gather": lambda ranks: (ranks - 1) / ranks,
+    "reduce-scatter": lambda ranks: (ranks - 1) / ranks,
+    "all-to-all": lambda ranks: (ranks - 1) / ranks,
+}
+"""The part of a buffer that passes a link, by exchange and number of ranks (one or an array), as nccl-tests define it
+(doc/PERFORMANCE.md); of the others all of it."""
+
+
+class CollectiveWorkload(Spec):
+    """One exchange between ranks at one size. One row is one exchange.
+
+    It trains nothing and answers nothing: its figures stand in a table of their own, beside neither lens of a model.
+    """
+
+    kind: Literal["collective"]
+    exchange: Exchange = Field(
+        description='What the ranks do together; "send": each sends to the next and receives from the one before.',
+        examples=["all-reduce"],
+    )
+    size_bytes: int = Field(
+        ge=4,
+        le=LARGEST_BYTES,
+        description="Bytes of the whole buffer, as nccl-tests count them: of a gather or scatter those of all ranks.",
+        examples=[1048576],
+    )
+
+    @property
+    def model(self) -> str:
+        """The exchange, in the place where other workloads name their model: there is none."""
+        return self.exchange
+
+    def bus_factor(self, ranks: int) -> float:
+        """Bus bandwidth over algorithm bandwidth among so many ranks; 0 for one, which exchanges nothing."""
+        if self.exchange in BUS_PARTS:
+            return float(BUS_PARTS[self.exchange](ranks))
+        return 1.0 if ranks > 1 else 0.0
+
+
+# Training data that lies in files: read, decoded and put together while training goes on.
+
+
+class Folder(Spec):
+    """Files that a data loader reads: tokens of a text model, or encoded images of a vision model."""
+
+    kind: Literal["folder"]
+    path: str | None = Field(
+        None,
+        description="A folder of token files (*.bin of 16-bit numbers, *.npy), or of images in a folder for each class "
+        "(*.jpg, *.png, *.npz); without it one is made once, of the known language or of random images.",
+        examples=["shards"],
+    )
+    workers: NonNegativeInt = Field(
+        0, description="Processes that read and decode ahead (torch's DataLoader); 0 reads in the training loop itself."
+    )
+    pages: Literal["warm", "cold"] = Field(
+        "warm",
+        description='What the page cache holds of the files when training begins: all of them ("warm"), or none.',
+    )
+    encoding: Literal["npz", "jpeg"] = Field(
+        "npz", description="How images are encoded in a folder that is made; jpeg needs the extra images."
+    )
+    files: PositiveInt = Field(256, description="How many images a folder that is made holds.")
+
+
+# Fine-tuning: which parameters are trained, in the words of PEFT and TRL.
+
+Method = Literal["full", "lora", "dora", "qlora"]
+
+
+class Adapter(Spec):
+    """A low-rank adapter beside linear layers: W·x + (lora_alpha / r)·B·A·x, of which only A and B are trained."""
+
+    r: PositiveInt = Field(8, description="The rank of an adapter: r × (inputs + outputs) parameters a layer.")
+    lora_alpha: PositiveFloat = Field(16.0, description="What an adapter adds is scaled by lora_alpha / r.")
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="The share of an adapter's inputs that is set to 0 at random while it is trained."
+    )
+    target_modules: Literal["all-linear"] | Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        "all-linear",
+        description='The linear layers that get an adapter: "all-linear" (all but the output head), or their names.',
+        examples=[["q_proj", "v_proj"]],
+    )
 
 
 class Markov(Spec):

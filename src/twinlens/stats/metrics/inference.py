@@ -14,7 +14,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Requests
 from twinlens.record.step import Exchanges
-from twinlens.spec.workload.collective import CollectiveWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload
 from twinlens.stats.estimator.quantile import Censored, censored_quantile, quantile
 from twinlens.stats.estimator.rate import Series, rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.record.beside import Tried
-from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo
+from twinlens.spec.slo import Search, Slo
 
 _APART = 1.5  # between neighbouring rates, for their middle to be asked for
 _CLEAR = 4  # a limit does not bind where misses beside the answer are so many times fewer than allowed

@@ -11,8 +11,7 @@ from typing import Literal
 from twinlens.record.beside import TrialVerdict, Tried
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.spec.search import Search
-from twinlens.spec.slo import Slo, Standing
+from twinlens.spec.slo import Search, Slo, Standing
 from twinlens.stats.estimator.repeats import binomial_bounds
 from twinlens.stats.search.limit import highest, more_runs, next_by_curve
 from twinlens.stats.serving.goodput import slo_standing

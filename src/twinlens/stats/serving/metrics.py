@@ -14,7 +14,7 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
-from twinlens.spec.workload.task import Classify, Generate, Task, items_per_request
+from twinlens.spec.workload.prompt import Classify, Generate, Task, items_per_request
 from twinlens.stats.estimator.interval import mean_interval
 from twinlens.stats.estimator.quantile import Censored, censored_quantile
 from twinlens.stats.estimator.rate import rate_interval

@@ -12,7 +12,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.task import items_per_request
+from twinlens.spec.workload.prompt import items_per_request
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.client import ClientVerdict, client_verdict, observe
 from twinlens.stats.metrics.fidelity import fidelity

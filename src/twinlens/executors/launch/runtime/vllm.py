@@ -25,7 +25,7 @@ from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import first_known, flat, formats, labels, pairs, plain_setting, quantisation
 from twinlens.record.executor.record import Fact, declared
 from twinlens.spec.model.quantised import QUANTISED_BY
-from twinlens.spec.workload.task import Generate, Task
+from twinlens.spec.workload.prompt import Generate, Task
 from twinlens.spec.workload.workload import InferenceWorkload
 
 _INFO = "/server_info?config_format=json"

@@ -23,7 +23,7 @@ from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.record.finding import Finding
-from twinlens.spec.asked_device import asked_device
+from twinlens.spec.device import asked_device
 from twinlens.spec.model.any_model import Model
 from twinlens.spec.precision import Precision
 from twinlens.spec.study import RunSpec

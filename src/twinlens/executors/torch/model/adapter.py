@@ -17,7 +17,7 @@ from torch import nn
 
 from twinlens.errors import BadInput
 from twinlens.spec.model.any_model import Model, is_text
-from twinlens.spec.workload.adapter import Adapter, Method
+from twinlens.spec.workload.workload import Adapter, Method
 
 _SPREAD = 0.02
 """Of the random values of B: with those that PEFT draws for A it moves weights by some per cent."""

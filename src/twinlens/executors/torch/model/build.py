@@ -20,7 +20,7 @@ from twinlens.executors.in_process.weights import SCALE, is_mxfp4, plain_config,
 from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.model.quantised import scale_blocks
 from twinlens.spec.model.shape import ResnetShape
-from twinlens.system.processors import usable_cores
+from twinlens.system.processes import usable_cores
 
 
 def set_threads(asked: int) -> int:

@@ -18,8 +18,7 @@ from twinlens.executors.in_process.shards import Shards, decoded, drop_pages, re
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model, is_text, vocabulary
 from twinlens.spec.model.shape import ResnetShape, VitShape
-from twinlens.spec.workload.folder import Folder
-from twinlens.spec.workload.workload import Data, Images
+from twinlens.spec.workload.workload import Data, Folder, Images
 
 # Batches drawn ahead in a thread, into pinned memory: what a training loop on a GPU does, whose data must not wait. On
 # a processor nothing is drawn ahead: the thread would take its time from the step itself.

@@ -18,10 +18,10 @@ from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.finding import Finding
 from twinlens.record.step import Exchange
-from twinlens.spec.asked_device import asked_device
+from twinlens.spec.device import asked_device
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.collective import CollectiveWorkload
-from twinlens.system.processors import usable_cores
+from twinlens.spec.workload.workload import CollectiveWorkload
+from twinlens.system.processes import usable_cores
 
 _ORDER_S, _MOST = 0.2, 2000
 """How long the exchanges of one order last together, and how many they are at most."""

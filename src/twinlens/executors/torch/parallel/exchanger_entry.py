@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities, Degrees, Executor
 from twinlens.spec.study import RunSpec
-from twinlens.spec.workload.collective import CollectiveWorkload
+from twinlens.spec.workload.workload import CollectiveWorkload
 
 if TYPE_CHECKING:
     from twinlens.executors.protocol import Exchanger

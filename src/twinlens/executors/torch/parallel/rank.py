@@ -29,10 +29,10 @@ from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
-from twinlens.spec.asked_device import AskedDevice, asked_device
+from twinlens.spec.device import AskedDevice, asked_device
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.system.this_machine import this_machine
+from twinlens.system.processes import this_machine
 from twinlens.units import BYTES
 
 _TIMED_PAIRS, _WARM_EXCHANGES = 6, 5

@@ -22,10 +22,9 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.protocol import Say
 from twinlens.executors.refuse import refuse_shared_gpu
 from twinlens.executors.torch.parallel.program import TORCH, Lost, OnRay, Program, Torchrun, sentence_on
-from twinlens.spec.asked_device import AskedDevice
+from twinlens.spec.device import AskedDevice
 from twinlens.system.document import read_json
-from twinlens.system.processes import is_alive
-from twinlens.system.this_machine import this_machine
+from twinlens.system.processes import is_alive, this_machine
 
 _GATHER_S, _END_S, _GREETING_S = 2.0, 5.0, 5.0
 _MOST_OF_GREETING = 4096

@@ -34,7 +34,7 @@ from twinlens.record.step import Marks
 from twinlens.spec.protocol import Kill
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.system.processors import usable_cores
+from twinlens.system.processes import usable_cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
-from twinlens.system.this_machine import this_machine
+from twinlens.system.processes import this_machine
 
 
 def main(rank_of: Callable[[Say], Any]) -> int:
