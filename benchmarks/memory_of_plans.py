@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.prediction.megatron import megatron_bytes, megatron_state_bytes
-from twinlens.api.plan.asked import subject_of
+from twinlens.api.plan.reading.subject import subject_of
 from twinlens.planning.fit.answer import TRAINING_SHORT
 from twinlens.planning.fit.serving import Serving, serving_parts
 from twinlens.planning.fit.training import Training

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 import twinlens as tl
 from twinlens.cli import commands, table
-from twinlens.cli.help import Verbs
+from twinlens.cli.commands import Verbs
 from twinlens.errors import BadInput
 from twinlens.pages import verbs as pages
 

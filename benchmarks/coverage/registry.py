@@ -89,7 +89,7 @@ KINDS = (
             "stats/estimator/repeats.py:_range", "stats/metrics/energy.py:_spent", "stats/metrics/energy.py:_in_turns",
             "stats/metrics/energy.py:_to_target", "stats/metrics/training.py:_to_target",
             "diagnosis/counter.py:_matrix", "diagnosis/quantise.py:_predicted",
-            "api/plan/asked_cost.py:_rate", "executors/torch/parallel/over_ranks.py:_summed",
+            "api/plan/reading/money.py:_rate", "executors/torch/parallel/over_ranks.py:_summed",
             "planning/cost/algebra.py:cents", "planning/cost/machine.py:figure", "planning/checkpoint.py:input",
             "planning/check/deadline.py:_of", "planning/method.py:_cost", "planning/method.py:_longer",
             "planning/method.py:_once", "planning/method.py:_over", "planning/method.py:_scaled",

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from twinlens.api.falsify import falsify
     from twinlens.api.gate import gate
     from twinlens.api.history import history
-    from twinlens.api.lightning_callback import lightning_callback
-    from twinlens.api.new import new
     from twinlens.api.plan import verbs as plan
     from twinlens.api.plan.calibrate import Calibration
     from twinlens.api.plan.capacity import CapacityResult
@@ -44,10 +42,10 @@ if TYPE_CHECKING:
     from twinlens.api.reference import explain, probe
     from twinlens.api.report import report
     from twinlens.api.runs import frame, peers, read, rows, show, summary
+    from twinlens.api.spec_asked import new
     from twinlens.api.studies import check, measure
     from twinlens.api.table import Table, table
-    from twinlens.api.trainer_callback import trainer_callback
-    from twinlens.api.watch import watch
+    from twinlens.api.watch import lightning_callback, trainer_callback, watch
     from twinlens.comparison.history import History
     from twinlens.comparison.ledger import Ledger
     from twinlens.comparison.verdict import Comparison
@@ -80,8 +78,7 @@ _NAMES = {
     "twinlens.api.falsify": ("falsify",),
     "twinlens.api.gate": ("gate",),
     "twinlens.api.history": ("history",),
-    "twinlens.api.lightning_callback": ("lightning_callback",),
-    "twinlens.api.new": ("new",),
+    "twinlens.api.spec_asked": ("new",),
     "twinlens.api.plan.calibrate": ("Calibration",),
     "twinlens.api.plan.capacity": ("CapacityResult",),
     "twinlens.api.plan.check": ("CheckResult",),
@@ -99,8 +96,7 @@ _NAMES = {
     "twinlens.api.runs": ("frame", "peers", "read", "rows", "show", "summary"),
     "twinlens.api.studies": ("check", "measure"),
     "twinlens.api.table": ("table", "Table"),
-    "twinlens.api.trainer_callback": ("trainer_callback",),
-    "twinlens.api.watch": ("watch",),
+    "twinlens.api.watch": ("lightning_callback", "trainer_callback", "watch"),
     "twinlens.comparison.history": ("History",),
     "twinlens.comparison.ledger": ("Ledger",),
     "twinlens.comparison.verdict": ("Comparison",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from twinlens.api.plan.asked import device_of
+from twinlens.api.plan.reading.subject import device_of
 from twinlens.cli.main import app
 from twinlens.spec.catalogue import shipped
 

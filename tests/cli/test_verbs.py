@@ -94,7 +94,7 @@ def test_a_verb_that_is_none_is_answered_with_one_that_is(word: str, says: str) 
 
 
 def test_words_of_other_tools_name_verbs_that_are_there_or_are_to_come() -> None:
-    from twinlens.cli.help import _MEANT
+    from twinlens.cli.commands import _MEANT
 
     assert set(_MEANT.values()) <= {*VERBS, "new"}
     assert not set(_MEANT) & {*VERBS, "new"}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from twinlens.cli.probe_collectives import collectives, remarks
+from twinlens.cli.probe import collectives, remarks
 from twinlens.executors.in_process.ceiling import Collectives, Timing
 from twinlens.executors.torch.parallel.exchanger import REFUSED, SIZES
 from twinlens.measurement.machine.probe import CollectiveProbe, summed_up

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import twinlens as tl
-from twinlens.api.plan.calibrate import Calibration
-from twinlens.api.plan.observed import observed
+from twinlens.api.plan.calibrate import Calibration, observed
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.answer import training_answer
 from twinlens.planning.prediction.band import FLOOR, Calibrated, calibrated_from, plain, shipped

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from twinlens.api.plan.observed import observed
-from twinlens.api.plan.probed import this_device
+from twinlens.api.plan.calibrate import observed
+from twinlens.api.plan.reading.subject import this_device
 from twinlens.cli.main import app
 from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.calibrate import calibrated

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import twinlens as tl
-from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.choose import ChooseResult
+from twinlens.api.plan.reading.subject import subject_of
 from twinlens.errors import BadInput
 from twinlens.planning.choose.candidate import Ranking
 from twinlens.planning.choose.search import reach_of

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import twinlens as tl
-from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.fit import ServingFit, serving_of
+from twinlens.api.plan.reading.subject import subject_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity
 from twinlens.planning.fit.answer import COUNTS, copy_layouts, group_degrees

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import twinlens as tl
-from twinlens.api.plan.asked import subject_of
+from twinlens.api.plan.reading.subject import subject_of
 from twinlens.errors import BadInput
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, fewest, placed

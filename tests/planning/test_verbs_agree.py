@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import twinlens as tl
-from twinlens.api.plan.asked import subject_of
 from twinlens.api.plan.fit import ServingFit, TrainingFit, serving_of, training_of
+from twinlens.api.plan.reading.subject import subject_of
 from twinlens.api.plan.steps import TrainingCapacityAsked, steps_of
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity

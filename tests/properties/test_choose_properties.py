@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from twinlens.api.plan.asked import subject_of
+from twinlens.api.plan.reading.subject import subject_of
 from twinlens.planning.choose.serving_choice import serve, serving_ways
 from twinlens.planning.choose.site import Pairs, Times, multiplied, pairs_of, smallest, taken
 from twinlens.planning.choose.training_choice import train, training_ways

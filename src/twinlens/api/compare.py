@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from twinlens.api.documented import Found
 from twinlens.api.question import asks
 from twinlens.api.questions import COMPARE, Compare
 from twinlens.api.questions import Ledger as LedgerAsked
 from twinlens.api.runs import material_of, read
-from twinlens.api.shown import Found
 from twinlens.comparison.effect import Floor, floor_of
 from twinlens.comparison.ledger import Ledger, Prices
 from twinlens.comparison.ledger import ledger as ledger_of

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from twinlens.api.documented import Found
 from twinlens.api.instrument import kept_counters
 from twinlens.api.question import asks
 from twinlens.api.questions import DIAGNOSE
 from twinlens.api.runs import material_of, read
-from twinlens.api.shown import Found
 from twinlens.api.siblings import Studies
 from twinlens.api.trials import kept_trials
 from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_repeats

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from twinlens.record.codec import encode
+from twinlens.record.finding import Finding
+from twinlens.reporting.wording.finding import with_words
+from twinlens.version import __version__
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from twinlens.reporting.document.block import Document
+
+T = TypeVar("T")
 
 
 class Documented:
@@ -53,3 +61,46 @@ class Documented:
 
     def _repr_html_(self) -> str:
         return f'<pre style="line-height:1.25">{escape(repr(self))}</pre>'
+
+
+def as_json(why: Mapping[str, Any], notes: Sequence[Finding] = (), **more: Any) -> dict[str, Any]:
+    """An answer of planning as plain data. `why`: its arithmetic; its findings, and `notes`, get their sentences."""
+    told = [encode(each) for each in notes]
+    return dict(with_words({"schema": 1, "twinlens": __version__, "notes": told, **why, **more}))
+
+
+class Shown(str):
+    """A table of plain text; a str in every other respect."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.25">{escape(self)}</pre>'
+
+
+class Page(str):
+    """A page in Markdown; a str in every other respect."""
+
+    __slots__ = ()
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
+class Found(tuple[T, ...]):
+    """Several values that one verb found; a tuple in every other respect. A notebook shows the text of the screen."""
+
+    _text: Callable[[], str]
+
+    @classmethod
+    def of(cls, items: Iterable[T], text: Callable[[], str]) -> Found[T]:
+        """`text` is called when a notebook first shows the values."""
+        found = cls(items)
+        found._text = text
+        return found
+
+    def _repr_html_(self) -> str:
+        return Shown(self._text())._repr_html_()
+
+    def __reduce__(self) -> Any:
+        return tuple, (tuple(self),)  # a copy is of the values

@@ -6,10 +6,10 @@ import builtins
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from twinlens.api.documented import Page
 from twinlens.api.question import Verb, asks, schema_of
 from twinlens.api.questions import EXPLAIN, LIST, PROBE, VERBS, List
 from twinlens.api.questions import Probe as Asked
-from twinlens.api.shown import Page
 from twinlens.errors import BadInput, nearest
 
 if TYPE_CHECKING:

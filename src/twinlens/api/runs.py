@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from twinlens.api.documented import Shown
 from twinlens.api.question import asks
 from twinlens.api.questions import SHOW, Show
-from twinlens.api.shown import Shown
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.measurement.summary_file import summary_of

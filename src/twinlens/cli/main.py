@@ -7,8 +7,7 @@ import sys
 
 import click
 
-from twinlens.cli.commands import CONTEXT, VERB, add_verbs
-from twinlens.cli.help import Verbs
+from twinlens.cli.commands import CONTEXT, VERB, Verbs, add_verbs
 from twinlens.cli.plain_letters import REPLACE, as_text
 from twinlens.system.interrupts import raising_interrupts
 from twinlens.version import __version__

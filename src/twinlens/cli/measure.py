@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from twinlens.api.questions import Measure
 from twinlens.api.spec_asked import study_of
-from twinlens.cli.help import GATES
-from twinlens.cli.opening import opening
+from twinlens.cli.commands import GATES
 from twinlens.cli.screen import err, print_json, sentences
 from twinlens.errors import BadInput
+from twinlens.executors.registry import capabilities
+from twinlens.measurement.preflight.check import expected_s, without_quantile
+from twinlens.spec.study import Study
+from twinlens.spec.workload.arrival import Closed
+from twinlens.spec.workload.length import Fixed, Free
+from twinlens.spec.workload.prompt import Classify, Embed, Rerank
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.units import show
 
 if TYPE_CHECKING:
     from twinlens.record.run import Run
@@ -54,3 +61,65 @@ def run(name: str, given: Mapping[str, Any]) -> None:
         raise_failures(outcome)
         if asked.gate is not None:
             gate(outcome, asked.gate)
+
+
+# The lines before the first run: what is measured, how hard and how long, and what will be missing from it.
+
+
+def opening(study: Study) -> list[str]:
+    """For a server that is up: who it is and the load. For any load: the quantiles that its runs are too short for."""
+    workload = study.workload
+    if not isinstance(workload, InferenceWorkload):
+        return []
+    lines = [_server(study), _load(study, workload)] if capabilities(study.executor.kind).runs == "elsewhere" else []
+    return [*lines, *filter(None, [without_quantile(study)])]
+
+
+def _server(study: Study) -> str:
+    options = study.executor.options
+    key = f", key from {options['api_key_env']}" if options.get("api_key_env") else ""
+    api = ", by its completions API" if options.get("endpoint") == "completions" else ""
+    return f"{study.workload.model} at {options.get('url', 'several servers')}{api}{key}"
+
+
+def _load(study: Study, workload: InferenceWorkload) -> str:
+    lasts = [run.protocol.duration_s for run in study.runs()]
+    of = f"{min(lasts):g} s" if len({*lasts}) == 1 else f"{min(lasts):g}–{max(lasts):g} s"
+    each = f"{len(lasts)} run{'' if len(lasts) == 1 else 's'} of {of}"
+    total = f"about {show(expected_s(study), 's')}"
+    said = f"{_asked(workload)}; {_how_hard(study, workload)}; {each}, {total} in all"
+    protocol = study.protocol
+    if protocol.most_s <= protocol.duration_s:
+        return said
+    until = "its SLO is decided" if workload.slo else f"p90 TTFT is known within {protocol.width:.0%}"
+    return f"{said}; each goes on until {until}, {protocol.most_s:g} s at most"
+
+
+def _asked(workload: InferenceWorkload) -> str:
+    """ "256 tokens in, 128 out", "embeddings of 4 × 64 tokens", "2 images a request"."""
+    prompt, answer = workload.input_tokens, workload.output_tokens
+    into = f"{prompt.value}" if isinstance(prompt, Fixed) else f"{prompt.kind} up to {prompt.max}"
+    match workload.task:
+        case Embed(texts=texts):
+            return f"embeddings of {texts} × {into} tokens"
+        case Rerank(documents=documents, query_tokens=query):
+            return f"{documents} documents of {into} tokens by a query of {query}"
+        case Classify(images=images):
+            return f"{images} image{'' if images == 1 else 's'} a request"
+    out = f"{answer.value}" if isinstance(answer, Fixed) else f"up to {answer.max}"
+    ends = ", as the model likes" if isinstance(answer, Free) else ""
+    return f"{into} tokens in, {out} out{ends}"
+
+
+def _how_hard(study: Study, workload: InferenceWorkload) -> str:
+    if study.search is not None:
+        return f"a search over {study.search.over}"
+    points = [run.point for run in study.point_runs()]
+    if isinstance(workload.arrival, Closed):
+        return f"{_listed([point.concurrency for point in points])} requests in flight"
+    rates = _listed([point.rate_per_s for point in points])
+    return f"{workload.arrival.kind} arrivals" + (f" at {rates}/s" if rates else "")
+
+
+def _listed(values: list[int | None] | list[float | None]) -> str:
+    return ", ".join(f"{value:g}" for value in dict.fromkeys(values) if value is not None)

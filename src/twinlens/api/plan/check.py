@@ -7,13 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from twinlens.api.documented import Documented
-from twinlens.api.plan.amount import seconds_of
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
+from twinlens.api.documented import Documented, as_json
 from twinlens.api.plan.fit import ServingFit, TrainingFit, serving_of, training_of
-from twinlens.api.plan.number import count_of, up_to
-from twinlens.api.plan.options import (
+from twinlens.api.plan.reading.amount import count_of, seconds_of, up_to
+from twinlens.api.plan.reading.options import (
     FILE,
     NAME,
     TRAINED,
@@ -26,9 +23,10 @@ from twinlens.api.plan.options import (
     Users,
     one,
 )
-from twinlens.api.plan.options import (
+from twinlens.api.plan.reading.options import (
     Device as DeviceName,
 )
+from twinlens.api.plan.reading.subject import asked_device, mfu_of, subject_of
 from twinlens.api.plan.steps import TrainingCapacityAsked, steps_of
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.compare import sides
-from twinlens.api.documented import Documented
-from twinlens.api.plan.amount import seconds_of
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.number import UNREADABLE
-from twinlens.api.plan.options import Devices
+from twinlens.api.documented import Documented, as_json
+from twinlens.api.plan.reading.amount import UNREADABLE, seconds_of
+from twinlens.api.plan.reading.options import Devices
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput

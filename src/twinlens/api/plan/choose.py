@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
 
-from twinlens.api.documented import Documented
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import beside_of, context_of, subject_of, unverified
-from twinlens.api.plan.choose_asked import (
+from twinlens.api.documented import Documented, as_json
+from twinlens.api.plan.like import owns_of
+from twinlens.api.plan.reading.amount import UNREADABLE
+from twinlens.api.plan.reading.choice import (
     TRAINED_IN,
     among,
     duty_of,
@@ -21,8 +21,7 @@ from twinlens.api.plan.choose_asked import (
     shares_of,
     speed_of,
 )
-from twinlens.api.plan.number import UNREADABLE
-from twinlens.api.plan.options import (
+from twinlens.api.plan.reading.options import (
     COUNT,
     FLAG,
     FORMAT,
@@ -41,11 +40,10 @@ from twinlens.api.plan.options import (
     Users,
     one,
 )
-from twinlens.api.plan.options import (
+from twinlens.api.plan.reading.options import (
     Catalogue as Folder,
 )
-from twinlens.api.plan.own import owns_of
-from twinlens.api.plan.probed import THIS, this_device
+from twinlens.api.plan.reading.subject import THIS, beside_of, context_of, subject_of, this_device, unverified
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.choose.answer import Choice, choice, nearest

@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from twinlens.api.documented import Documented
-from twinlens.api.plan.amount import grams_of
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import device_of
-from twinlens.api.plan.asked_cost import Prices, machine_of, traffic_of, volume_of, way_of
-from twinlens.api.plan.number import UNREADABLE, above_zero, whole_of
-from twinlens.api.plan.options import MONEY
-from twinlens.api.plan.paid import PAID, Paid
+from twinlens.api.documented import Documented, as_json
 from twinlens.api.plan.predicted import predicted
-from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.api.plan.reading.amount import UNREADABLE, above_zero, grams_of, whole_of
+from twinlens.api.plan.reading.money import Prices, machine_of, traffic_of, volume_of, way_of
+from twinlens.api.plan.reading.options import MONEY
+from twinlens.api.plan.reading.paid import PAID, Paid
+from twinlens.api.plan.reading.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.api.plan.reading.subject import device_of
 from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.cost.answer import Cost, Training, carbon_of

@@ -7,12 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
-from twinlens.api.documented import Documented
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import asked_device, beside_of, context_of, kv_format_of, subject_of, weight_format_of
-from twinlens.api.plan.like_memory import LikeMemory, like_memory
-from twinlens.api.plan.number import UNREADABLE
-from twinlens.api.plan.options import (
+from twinlens.api.documented import Documented, as_json
+from twinlens.api.plan.like import LikeMemory, like_memory
+from twinlens.api.plan.reading.amount import UNREADABLE
+from twinlens.api.plan.reading.options import (
     COUNT,
     NAMES,
     RUN,
@@ -27,6 +25,14 @@ from twinlens.api.plan.options import (
     Probe,
     Users,
     one,
+)
+from twinlens.api.plan.reading.subject import (
+    asked_device,
+    beside_of,
+    context_of,
+    kv_format_of,
+    subject_of,
+    weight_format_of,
 )
 from twinlens.api.question import Question, Verb, asks, option
 from twinlens.errors import BadInput

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
 
-from twinlens.api.documented import Documented
-from twinlens.api.plan.amount import dollars_of, trained_tokens_of
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import asked_device, mfu_of, subject_of
-from twinlens.api.plan.number import above_zero, count_of
-from twinlens.api.plan.options import COUNT, FLAG, NAME, TIME, Context, Devices, Model, one
-from twinlens.api.plan.options import Catalogue as Folder
-from twinlens.api.plan.prices import quoted
+from twinlens.api.documented import Documented, as_json
+from twinlens.api.plan.reading.amount import above_zero, count_of, dollars_of, trained_tokens_of
+from twinlens.api.plan.reading.options import COUNT, FLAG, NAME, TIME, Context, Devices, Model, one
+from twinlens.api.plan.reading.options import Catalogue as Folder
+from twinlens.api.plan.reading.prices import quoted
+from twinlens.api.plan.reading.subject import asked_device, mfu_of, subject_of
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.figure import assumed

@@ -10,13 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from twinlens.api.documented import Documented
-from twinlens.api.plan.amount import dollars_of
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import asked_device, subject_of
+from twinlens.api.documented import Documented, as_json
 from twinlens.api.plan.fit import ServingFit, serving_of
-from twinlens.api.plan.number import count_of, up_to
-from twinlens.api.plan.options import FILE, NAME, NAMES, Catalogue, Context, Devices, Precision, Users
+from twinlens.api.plan.reading.amount import count_of, dollars_of, up_to
+from twinlens.api.plan.reading.options import FILE, NAME, NAMES, Catalogue, Context, Devices, Precision, Users
+from twinlens.api.plan.reading.subject import asked_device, subject_of
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.models import Choice, Limits, Told, candidate_of, choice

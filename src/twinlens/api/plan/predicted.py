@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.capacity import capacity
-from twinlens.api.plan.copies import share_of, with_room
-from twinlens.api.plan.number import UNREADABLE
+from twinlens.api.plan.capacity import capacity, share_of, with_room
+from twinlens.api.plan.reading.amount import UNREADABLE
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
 from twinlens.planning.capacity.target import answer_at, most_load

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from twinlens.api.documented import Documented
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.number import count_of
+from twinlens.api.documented import Documented, as_json
+from twinlens.api.plan.reading.amount import count_of
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.planning.quotes import Quotes, quotes_answer
 from twinlens.record.codec import encode

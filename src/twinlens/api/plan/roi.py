@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from twinlens.api.documented import Documented
-from twinlens.api.plan.amount import months_of
-from twinlens.api.plan.as_json import as_json
-from twinlens.api.plan.asked import device_of
-from twinlens.api.plan.asked_cost import Prices, machine_of, traffic_of
-from twinlens.api.plan.number import UNREADABLE, above_zero, share_of
-from twinlens.api.plan.options import MONEY
-from twinlens.api.plan.paid import PAID, Paid
+from twinlens.api.documented import Documented, as_json
 from twinlens.api.plan.predicted import Predicted, predicted
-from twinlens.api.plan.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.api.plan.reading.amount import UNREADABLE, above_zero, months_of, share_of
+from twinlens.api.plan.reading.money import Prices, machine_of, traffic_of
+from twinlens.api.plan.reading.options import MONEY
+from twinlens.api.plan.reading.paid import PAID, Paid
+from twinlens.api.plan.reading.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.api.plan.reading.subject import device_of
 from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import exact, times

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
-from twinlens.api.plan.format import predicted_format
-from twinlens.api.plan.number import UNREADABLE
-from twinlens.api.plan.options import (
+from twinlens.api.plan.reading.amount import UNREADABLE, predicted_format
+from twinlens.api.plan.reading.options import (
     COUNT,
     SHARE,
     TIME,
@@ -23,7 +22,7 @@ from twinlens.api.plan.options import (
     Tensor,
     one,
 )
-from twinlens.api.plan.options import (
+from twinlens.api.plan.reading.options import (
     Device as DeviceName,
 )
 from twinlens.api.question import Question, option

@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.amount import quantity_of, tokens_of
-from twinlens.api.plan.format import usual_format
-from twinlens.api.plan.number import UNREADABLE, count_of, short, span_of
-from twinlens.api.plan.probed import THIS, this_device
+from twinlens.api.plan.reading.amount import UNREADABLE, count_of, quantity_of, short, span_of, tokens_of, usual_format
 from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
 from twinlens.errors import BadInput, nearest
 from twinlens.planning.check.deadline import Mfu
 from twinlens.planning.figure import assumed
 from twinlens.planning.prediction.work import held_format, kept_cache
+from twinlens.planning.probed import probed_device
 from twinlens.planning.subject import Subject
+from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device, no_device
@@ -229,3 +228,25 @@ def _of_files(name: str, path: Path) -> Subject:
 
 def _is_size(word: str) -> bool:
     return word[:1].isdecimal() or word[:1] == "."
+
+
+# The device "this": from a probe in a file, else by probing this machine now.
+
+THIS = "this"
+_MOST_BYTES = 16 * 2**20
+
+
+def this_device(file: str | Path | None = None) -> Device:
+    """The device of a probe. Raises BadInput (TL231) for a file that holds none."""
+    if file is None:
+        from twinlens.measurement.machine.probe import probe  # what measures is not read to plan for other machines
+
+        return probed_device(encode(probe("auto")))
+    path = Path(file).expanduser()
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise BadInput(f"{path.name} is too large for a probe", code="TL231")
+        data = read_json(path)
+    except (OSError, ValueError) as wrong:
+        raise BadInput(f"--probe {path.name!r} cannot be read as JSON ({wrong})", code="TL231") from None
+    return probed_device(data if isinstance(data, dict) else {})

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinlens.api.plan.amount import quantity_of
-from twinlens.api.plan.asked import device_of
-from twinlens.api.plan.format import predicted_format
-from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of, short, split
+from twinlens.api.plan.reading.amount import (
+    UNREADABLE,
+    above_zero,
+    count_of,
+    one_of,
+    predicted_format,
+    quantity_of,
+    short,
+    split,
+)
+from twinlens.api.plan.reading.subject import device_of
 from twinlens.errors import BadInput
 from twinlens.planning.choose.wanted import Need
 from twinlens.planning.figure import assumed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from twinlens.api.plan.options import (
+from twinlens.api.plan.reading.options import (
     FILE,
     MONEY,
     RUN,

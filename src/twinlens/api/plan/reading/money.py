@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.amount import months_of, throughput_of, tokens_of, watts_of
-from twinlens.api.plan.number import UNREADABLE, above_zero, count_of, one_of, share_of, whole_of
 from twinlens.api.plan.predicted import Predicted
-from twinlens.api.plan.prices import UNUSABLE, one
+from twinlens.api.plan.reading.amount import (
+    UNREADABLE,
+    above_zero,
+    count_of,
+    months_of,
+    one_of,
+    share_of,
+    throughput_of,
+    tokens_of,
+    watts_of,
+    whole_of,
+)
+from twinlens.api.plan.reading.prices import UNUSABLE, one
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import over
 from twinlens.planning.cost.machine import Machine, Power, Priced

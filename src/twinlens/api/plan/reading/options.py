@@ -6,8 +6,18 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
-from twinlens.api.plan.amount import months_of, rate_of, seconds_of, tokens_of, trained_tokens_of, watts_of
-from twinlens.api.plan.number import count_of, one_of, share_of, whole_of
+from twinlens.api.plan.reading.amount import (
+    count_of,
+    months_of,
+    one_of,
+    rate_of,
+    seconds_of,
+    share_of,
+    tokens_of,
+    trained_tokens_of,
+    watts_of,
+    whole_of,
+)
 from twinlens.api.question import Kind, option
 
 COUNT = Kind("COUNT", count_of)

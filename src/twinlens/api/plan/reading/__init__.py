@@ -1,0 +1,1 @@
+"""Words of a plan read into values, each wrong one refused in one sentence."""
