@@ -25,8 +25,7 @@ from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.sections import DeviceMemory
 from twinlens.spec.study import RunSpec
-from twinlens.stats.metrics.energy import energy
-from twinlens.stats.metrics.memory import peak_memory
+from twinlens.stats.metrics.energy import energy, peak_memory
 from twinlens.stats.metrics.training import _efficiency
 from twinlens.system.nvml import open_gpus
 from twinlens.units import FLOP_PER_S

@@ -15,7 +15,7 @@ import pytest
 import twinlens
 from twinlens import errors, units
 from twinlens.diagnosis.diagnosis import RULES
-from twinlens.diagnosis.rule.rule import Rule
+from twinlens.diagnosis.evidence import Rule
 from twinlens.errors import BadInput
 from twinlens.pages import KINDS, Page, codes, find, first_paragraph, names
 from twinlens.record.beside import SearchOutcome

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.sections import DeviceMemory
-from twinlens.stats.metrics.memory import peak_memory
+from twinlens.stats.metrics.energy import peak_memory
 
 
 def table(*samples: Sample) -> pa.Table:

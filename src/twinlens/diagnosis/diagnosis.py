@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twinlens.diagnosis.counter import Counter, counters_of, with_instruments
-from twinlens.diagnosis.evidence import Evidence, evidence_of
+from twinlens.diagnosis.evidence import Evidence, Rule, evidence_of
 from twinlens.diagnosis.phase import Partition, known
 from twinlens.diagnosis.probe_ceilings import LINK
 from twinlens.diagnosis.quantise import Siblings, quantise, region
@@ -24,7 +24,6 @@ from twinlens.diagnosis.rule import (
     time_waiting,
     wait_for_others,
 )
-from twinlens.diagnosis.rule.rule import Rule
 from twinlens.diagnosis.scale_out import scale_out
 from twinlens.diagnosis.time_split import LowerLoad, first_token_wait
 from twinlens.diagnosis.verdict import ABOUT_KERNELS, agreed, joined, phase_verdict, verdict_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -244,3 +244,26 @@ def processor_share(telemetry: pa.Table, processors: int | None) -> float | None
 def _processors(run: Run) -> int | None:
     fact = run.facts.executor.facts.get("host.cpu.threads") if run.facts else None
     return int(fact.value) if fact is not None and fact.value else None
+
+
+# The form of a rule: its test, and the text of its page.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule. `find` decides; the other fields are the page of `code`, which `make reference` writes.
+
+    `says`: one sentence. `evidence`: what is held against what. `lies`: when the rule is wrong. `remedy`: what to try,
+    also shown as advice. `falsifier`: a measurement that would prove the rule wrong. `see`: names of other pages.
+    """
+
+    code: str
+    find: Callable[[Evidence], Iterable[Finding]]
+    says: str
+    why: str
+    evidence: str
+    lies: str
+    remedy: str
+    falsifier: str
+    sources: tuple[str, ...]
+    see: tuple[str, ...]

@@ -12,9 +12,8 @@ from twinlens.record.codec import decode, encode
 from twinlens.record.estimate import Estimate, spreads_from_json, spreads_to_json
 from twinlens.record.run import Run
 from twinlens.stats.finding.checks import Seen, findings
-from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training
+from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training, peak_memory
 from twinlens.stats.metrics.fidelity import fidelity_gate
-from twinlens.stats.metrics.memory import peak_memory
 from twinlens.stats.row_kind import row_kind
 from twinlens.stats.steady.levels import SteadyRule
 from twinlens.stats.summary.group import Summary

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.evidence import Evidence, Rule
 from twinlens.diagnosis.phase import known
 from twinlens.diagnosis.probe_ceilings import LINK
-from twinlens.diagnosis.rule.rule import Rule
 from twinlens.record.finding import Finding
 from twinlens.theory.collective import bus_factor
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.evidence import Evidence, Rule
 from twinlens.diagnosis.instrument import told
 from twinlens.diagnosis.phase import Phase, known
-from twinlens.diagnosis.rule.rule import Rule
 from twinlens.record.finding import Finding
 
 _APART, _TIMES = 0.3, 2.0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinlens.diagnosis.evidence import Evidence
+from twinlens.diagnosis.evidence import Evidence, Rule
 from twinlens.diagnosis.phase import known
-from twinlens.diagnosis.rule.rule import Rule
 from twinlens.record.finding import Finding
 
 _LEAST = 0.1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinlens.diagnosis.evidence import Evidence
-from twinlens.diagnosis.rule.rule import Rule
+from twinlens.diagnosis.evidence import Evidence, Rule
 from twinlens.diagnosis.time_split import added_wait
 from twinlens.record.finding import Finding
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from twinlens.diagnosis.diagnosis import RULES
-from twinlens.diagnosis.rule.rule import Rule
+from twinlens.diagnosis.evidence import Rule
 from twinlens.pages import find, head_of
 
 _WIDTH = 140

@@ -19,8 +19,8 @@ from twinlens.stats.estimator.quantile import Censored, censored_quantile, quant
 from twinlens.stats.estimator.rate import Series, rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.repeats import inverse, scaled
+from twinlens.stats.metrics.energy import memory
 from twinlens.stats.metrics.fidelity import fidelity
-from twinlens.stats.metrics.memory import memory
 from twinlens.stats.serving.latency import gaps_s, latency
 from twinlens.stats.steady.levels import SteadyRule
 from twinlens.stats.steady.segment import Steadiness, peak_rate, retention, segment

@@ -16,7 +16,7 @@ from twinlens.stats.estimator.quantile import quantile
 from twinlens.stats.estimator.rate import Series, rate_interval
 from twinlens.stats.estimator.ratio import of_ceiling
 from twinlens.stats.estimator.repeats import scaled
-from twinlens.stats.metrics.memory import memory
+from twinlens.stats.metrics.energy import memory
 from twinlens.stats.steady.levels import SteadyRule
 from twinlens.stats.steady.segment import Steadiness, peak_rate, retention, segment
 from twinlens.stats.wall_time import in_save

@@ -15,8 +15,8 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.prompt import items_per_request
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.client import ClientVerdict, client_verdict, observe
+from twinlens.stats.metrics.energy import memory
 from twinlens.stats.metrics.fidelity import fidelity
-from twinlens.stats.metrics.memory import memory
 from twinlens.stats.peers.variants import variants
 from twinlens.stats.server.metrics import ServerFigures, planned_hits, server_figures
 from twinlens.stats.serving.latency import overlap, waits
