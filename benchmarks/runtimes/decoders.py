@@ -133,7 +133,7 @@ def _torch_case(engine: str, model: str, precision: str, threads: int, clock_ns:
 
     spec = spec_of("torch", model, precision, threads)
     server = opened_server(spec)
-    sys.modules["twinlens.executors.torch.generation"].time = SimpleNamespace(monotonic_ns=clock_ns)  # type: ignore[attr-defined]
+    sys.modules["twinlens.executors.torch.infer"].time = SimpleNamespace(monotonic_ns=clock_ns)  # type: ignore[attr-defined]
     prompt = Prompts(spec, spec.model.known()).for_evidence()
     weights = sum(out * width * _bits(precision) / 8 for out, width, *_ in linear_sizes(server.model))
     return Case(

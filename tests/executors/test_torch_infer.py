@@ -18,8 +18,7 @@ from torch import nn  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.in_process.player import refuse_uneven  # noqa: E402
 from twinlens.executors.launch.model_folder import servable  # noqa: E402
-from twinlens.executors.torch.generation import Generation  # noqa: E402
-from twinlens.executors.torch.infer import TorchServer  # noqa: E402
+from twinlens.executors.torch.infer import Generation, TorchServer  # noqa: E402
 from twinlens.executors.torch.model.quantize import Int4WeightLinear, Int8WeightLinear  # noqa: E402
 from twinlens.measurement.facts.predicted_work import theory_of  # noqa: E402
 from twinlens.record.executor.facts import Facts  # noqa: E402

@@ -10,7 +10,7 @@ from twinlens.executors.torch.parallel.worker import main
 
 
 def _rank(say: Say) -> Any:
-    from twinlens.executors.torch.deepspeed.open import open_zero
+    from twinlens.executors.torch.deepspeed.engine import open_zero
     from twinlens.executors.torch.parallel.rank import Rank
 
     return Rank(say, open_zero)
