@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from twinlens.executors.torch.infer import TorchServer
 from twinlens.executors.torch.train import TorchTrainer
-from twinlens.schedule.loop.lockstep import LockstepLoop
+from twinlens.schedule.lockstep import LockstepLoop
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Fixed

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from twinlens.record.request import Requests
-from twinlens.schedule.content.prompt import SyntheticWords
+from twinlens.schedule.prompt import SyntheticWords
 
 PROMPT_TOKENS, SEED = 128, 7
 _TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"

@@ -20,8 +20,8 @@ import numpy as np
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.arrow import RowWriter
 from twinlens.record.request import REQUEST_SCHEMA, Request
-from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.request import Schedule
 from twinlens.spec.load import parse

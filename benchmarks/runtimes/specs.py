@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlens.executors.in_process.engine_server import export_of
 from twinlens.record.request import Request
-from twinlens.schedule.loop.lockstep import LockstepLoop
+from twinlens.schedule.lockstep import LockstepLoop
 from twinlens.spec.load import parse
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Fixed

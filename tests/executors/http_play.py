@@ -22,8 +22,8 @@ from material import inference, quiet, spec_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.network.client import Client
 from twinlens.record.request import Request
-from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.open_loop import OpenLoop
 from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.testing.schedules import Watched
 

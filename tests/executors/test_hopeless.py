@@ -19,8 +19,8 @@ from twinlens.measurement.session import run_here
 from twinlens.measurement.study import measure_study
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, find_runs, read_run
-from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.open_loop import OpenLoop
 from twinlens.schedule.request import ScheduledRequest, SeesEnds, Settled
 
 NOBODY = "cannot connect: Connection refused"

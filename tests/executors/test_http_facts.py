@@ -14,7 +14,7 @@ from twinlens.executors.openai.options import target_of
 from twinlens.executors.openai.server_facts import facts_of
 from twinlens.network.discovery import Discovery, first_tries
 from twinlens.network.target import Address
-from twinlens.schedule.content.prompt import SyntheticWords
+from twinlens.schedule.prompt import SyntheticWords
 from twinlens.spec.workload.prompt import Generate
 
 URL = "http://127.0.0.1:9/v1"

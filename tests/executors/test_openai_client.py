@@ -46,8 +46,8 @@ from twinlens.record.codec import encode
 from twinlens.record.executor.record import FIELDS
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.open_loop import OpenLoop
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.testing.schedules import TimedRequests, Watched
 
@@ -175,7 +175,7 @@ from test_openai_http import asks
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.arrow import RowWriter
-from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.open_loop import OpenLoop
 client = OpenAIServer()
 client.open(spec_of(inference("openai-http", options={"url": sys.argv[1], "probe": False})), quiet)
 client.play(OpenLoop(asks(100000, every_ns=2000000)), RowWriter(Path(sys.argv[2]), REQUEST_SCHEMA).add)

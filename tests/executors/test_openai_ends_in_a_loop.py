@@ -11,7 +11,7 @@ from http_play import TOKENS, asks, opened
 
 from twinlens.network.dialect.openai import RequestWriter
 from twinlens.record.request import Request
-from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.closed_loop import ClosedLoop
 from twinlens.schedule.request import ScheduledRequest
 
 TOKEN = chunk(said(content="x"))

@@ -26,7 +26,7 @@ from http_play import TOKENS, asks, burst, closing, one_by_one, only, opened, pl
 
 from twinlens.network import event_loop
 from twinlens.record.request import Request
-from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.open_loop import OpenLoop
 
 
 @pytest.mark.parametrize("behave", [closing, silently_closing])

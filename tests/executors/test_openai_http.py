@@ -21,8 +21,8 @@ from hostile_server import (
 from http_play import TOKENS, asks, one_by_one, only, opened, play, rows_of, streamed
 
 from twinlens.record.request import Request
-from twinlens.schedule.loop.admission import Continuous
-from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.admission import Continuous
+from twinlens.schedule.open_loop import OpenLoop
 
 
 def test_a_good_answer_is_recorded_whole() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hostile_server import DONE, END, HEAD, Asked, chunk, said, usage
 from http_play import TOKENS, asks, rows_of
 
-from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.closed_loop import ClosedLoop
 
 SILENCE_S = 0.3
 TEXT = [*[said(content="x")] * TOKENS, said("length"), usage(TOKENS)]

@@ -8,8 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from frame import mutated
 
-from twinlens.measurement.server.columns import sample_of
-from twinlens.measurement.server.page import NoPage, ServerPage
+from twinlens.measurement.server.page import NoPage, ServerPage, sample_of
 from twinlens.network.target import Target
 from twinlens.record.samples import SERVER_SCHEMA
 

@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 from material import command, fixed, inference, measured, quiet, run_json, spec_of, study_of
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.openai.executor import OpenAIServer
+from twinlens.measurement.client.calibrate import needed_clients, refuse_overload, typical_answer_tokens
 from twinlens.measurement.client.clock import Offset, bound_over, measured_offset
-from twinlens.measurement.client.coordinate import Coordinator
-from twinlens.measurement.client.count import needed_clients, refuse_overload, typical_answer_tokens
-from twinlens.measurement.client.merge import RowMerge
+from twinlens.measurement.client.coordinate import Coordinator, RowMerge
 from twinlens.measurement.client.messages import packed, unpacked
 from twinlens.measurement.client.pool import await_ready, jobs_for
 from twinlens.measurement.client.process import ClientProcess

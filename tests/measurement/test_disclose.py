@@ -12,8 +12,8 @@ import pytest
 from material import inference, spec_of, training
 from server_samples import samples
 from twinlens.executors.launch.options import settings_of
-from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.runtime import llama_cpp, transformers_serve
+from twinlens.executors.launch.server import order_of
 from twinlens.executors.registry import capabilities, executor_names
 from twinlens.measurement.facts.completed import marked, seen_afterwards
 from twinlens.measurement.facts.provenance import provenance

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.measurement.server.columns import columns_of, sample_of, wanted_lines
-from twinlens.measurement.server.tensorrt_llm import IterationStats
+from twinlens.measurement.server.page import IterationStats, columns_of, sample_of, wanted_lines
 from twinlens.record.samples import SERVER_SCHEMA
 
 PAGES = Path(__file__).parent / "pages"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from twinlens.measurement.server.fault import paused
+from twinlens.measurement.server.shared import paused
 from twinlens.spec.protocol import Stall
 
 # Says how late it wakes when it was stopped: a child of its own does the counting, as servers have workers.

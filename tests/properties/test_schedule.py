@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from twinlens.clock import VirtualClock
-from twinlens.schedule.content.draw import single_requests
-from twinlens.schedule.content.prompt import SyntheticWords, prompt_text
-from twinlens.schedule.loop.admission import BatchAdmission, Continuous, held
-from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.conversation import Conversation, session_requests
-from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
+from twinlens.schedule.admission import BatchAdmission, Continuous, held
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.conversation import Conversation, session_requests
+from twinlens.schedule.draw import single_requests
+from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import NONE, Plan
+from twinlens.schedule.prompt import SyntheticWords, prompt_text
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.workload.arrival import Arrival, Constant, Gamma, Poisson, Ramp
 from twinlens.spec.workload.length import Uniform

@@ -7,9 +7,9 @@ import heapq
 import numpy as np
 import pytest
 
-from twinlens.schedule.loop.admission import BatchAdmission, Continuous, held
-from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.admission import BatchAdmission, Continuous, held
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.open_loop import OpenLoop
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 
 

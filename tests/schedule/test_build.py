@@ -8,11 +8,11 @@ import pytest
 
 from twinlens.errors import BadInput
 from twinlens.pages import find
+from twinlens.schedule.admission import BatchAdmission, Continuous
 from twinlens.schedule.build import planned_load
-from twinlens.schedule.loop.admission import BatchAdmission, Continuous
-from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.conversation import Conversation
-from twinlens.schedule.loop.open_loop import OpenLoop
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.conversation import Conversation
+from twinlens.schedule.open_loop import OpenLoop
 from twinlens.spec.load import dump, load, parse
 from twinlens.spec.slo import Slo, list_slos
 from twinlens.spec.study import RunSpec

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import islice
 
 from twinlens.record.request import Request
-from twinlens.schedule.content.draw import endless_requests
-from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.draw import endless_requests
 from twinlens.schedule.request import ScheduledRequest, request_of
 from twinlens.spec.workload.workload import InferenceWorkload
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.request import Request
+from twinlens.schedule.closed_loop import ClosedSlice
 from twinlens.schedule.request import ScheduledRequest, SeesEnds, request_of
-from twinlens.schedule.turns.closed_loop_slice import ClosedSlice
 
 
 def asks(count: int = 10_000) -> Iterator[ScheduledRequest]:

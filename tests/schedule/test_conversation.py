@@ -7,7 +7,7 @@ import heapq
 import numpy as np
 import pytest
 
-from twinlens.schedule.loop.conversation import Conversation, endless_sessions, session_requests
+from twinlens.schedule.conversation import Conversation, endless_sessions, session_requests
 from twinlens.schedule.plan import NONE, Plan
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.workload.length import Fixed, Uniform

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlens.schedule.content.language import language
+from twinlens.schedule.language import language
 
 sizes = st.tuples(st.integers(1, 40), st.integers(1, 40), st.floats(0, 3), st.integers(0, 99))
 

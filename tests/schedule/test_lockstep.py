@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.request import Request
-from twinlens.schedule.content.length import sample_length
-from twinlens.schedule.loop.lockstep import LockstepLoop
+from twinlens.schedule.draw import sample_length
+from twinlens.schedule.lockstep import LockstepLoop
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.length import Fixed, Length, Lognormal, Uniform
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from twinlens.record.request import Request
-from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
+from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.arrival import Arrival, Closed, Constant, Gamma, Lockstep, Offline, Poisson, Ramp
 

@@ -6,12 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from twinlens.schedule.content.draw import single_requests
-from twinlens.schedule.content.length import mean_length, sample_length, sample_lengths
-from twinlens.schedule.loop.conversation import session_requests
+from twinlens.schedule.conversation import session_requests
+from twinlens.schedule.draw import mean_length, sample_length, sample_lengths, single_requests
 from twinlens.schedule.plan import SCHEDULE_SCHEMA, Plan
 from twinlens.schedule.request import ScheduledRequest, request_of
-from twinlens.schedule.trace.read import read_trace
+from twinlens.schedule.trace_file import read_trace
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Empirical, Fixed, Length, Lognormal, Uniform
 from twinlens.spec.workload.prompt import Prefix, Sessions

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from twinlens.schedule.content.draw import single_requests
-from twinlens.schedule.content.prefix import (
+from twinlens.schedule.conversation import session_requests
+from twinlens.schedule.draw import (
     expected_hit_share,
     prefix_probabilities,
     prefix_token_share,
     reusable_tokens,
+    single_requests,
 )
-from twinlens.schedule.loop.conversation import session_requests
-from twinlens.schedule.trace.read import read_trace
+from twinlens.schedule.trace_file import read_trace
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Fixed, Lognormal
 from twinlens.spec.workload.prompt import Prefix, Sessions

@@ -10,12 +10,11 @@ import pytest
 
 from twinlens.errors import BadInput
 from twinlens.schedule.build import planned_load
-from twinlens.schedule.content.draw import single_requests
-from twinlens.schedule.content.prompt import FileWords, SyntheticWords, Words, messages, prompt_text, words_of
-from twinlens.schedule.content.words import WORDS
-from twinlens.schedule.loop.conversation import session_requests
+from twinlens.schedule.conversation import session_requests
+from twinlens.schedule.draw import single_requests
+from twinlens.schedule.prompt import WORDS, FileWords, SyntheticWords, Words, messages, prompt_text, words_of
 from twinlens.schedule.request import ScheduledRequest
-from twinlens.schedule.trace.read import read_trace
+from twinlens.schedule.trace_file import read_trace
 from twinlens.spec.load import parse
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Fixed

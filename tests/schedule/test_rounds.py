@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.schedule.turns.order import rounds, williams
+from twinlens.schedule.turn_order import rounds, williams
 
 POINTS = st.integers(2, 12)
 

@@ -12,9 +12,8 @@ from material import fixed, inference, spec_of
 from twinlens.errors import BadInput
 from twinlens.record.request import Request
 from twinlens.schedule.build import planned_load
-from twinlens.schedule.lost_client import LostClientSchedule
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
-from twinlens.schedule.split import Share, is_closed, refuse_unshared, shared_schedule
+from twinlens.schedule.split import LostClientSchedule, Share, is_closed, refuse_unshared, shared_schedule
 from twinlens.spec.study import RunSpec
 
 SECOND = 1_000_000_000

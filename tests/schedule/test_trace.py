@@ -8,7 +8,7 @@ import pytest
 
 from twinlens.errors import BadInput
 from twinlens.schedule.plan import Plan
-from twinlens.schedule.trace.read import Recorded, read_trace
+from twinlens.schedule.trace_file import Recorded, read_trace
 from twinlens.spec.workload.arrival import Trace
 
 TRACES = Path(__file__).parents[1] / "vectors" / "traces"

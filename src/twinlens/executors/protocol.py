@@ -15,7 +15,7 @@ from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
 from twinlens.record.sections import Checkpoints
 from twinlens.record.step import Exchange, Marks
-from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.prompt import Words
 from twinlens.schedule.request import OnResponse as OnResponse
 from twinlens.schedule.request import Schedule
 from twinlens.schedule.request import TakesRow as TakesRow

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from twinlens.schedule.loop.open_loop import arrival_times_ns
+from twinlens.schedule.open_loop import arrival_times_ns
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.arrival import Constant, Gamma, Poisson
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -18,16 +18,14 @@ from twinlens.executors.protocol import (
 )
 from twinlens.executors.registry import place_of
 from twinlens.measurement.compliance.run import with_compliance_tests
-from twinlens.measurement.drive.exchanging import exchange
 from twinlens.measurement.drive.load import player
-from twinlens.measurement.drive.lockstep import serve
-from twinlens.measurement.drive.training import TellProgress, train
+from twinlens.measurement.drive.training import TellProgress, exchange, serve, train
 from twinlens.measurement.machine.energy import open_meters
 from twinlens.measurement.machine.telemetry import Sampler
 from twinlens.measurement.server.dcgm import Dcgm
-from twinlens.measurement.server.fault import injected_fault
 from twinlens.measurement.server.here import Here, server_here
 from twinlens.measurement.server.scrape import scraping
+from twinlens.measurement.server.shared import injected_fault
 from twinlens.measurement.turns.closed_loop_slices import load_in_turns
 from twinlens.measurement.turns.lockstep_slices import batches, steps, take_in_turns
 from twinlens.measurement.turns.worker_turn import TurnQueue

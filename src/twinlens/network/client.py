@@ -19,7 +19,7 @@ from twinlens.network.player import Player
 from twinlens.network.pool import OutOfResources
 from twinlens.network.target import Address
 from twinlens.record.client import ClientRecord
-from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.prompt import Words
 from twinlens.schedule.request import OnResponse, Schedule, TakesRow
 
 _SWITCH_S = 0.0005

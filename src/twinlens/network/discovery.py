@@ -22,7 +22,7 @@ from twinlens.network.page import BUSY, PAUSES_S
 from twinlens.network.target import PATHS, Address, ApiKind, Target
 from twinlens.record.foreign_text import all_whole
 from twinlens.record.request import Request
-from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.prompt import Words
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.prompt import Embed, Rerank, Task

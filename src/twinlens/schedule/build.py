@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlens.schedule.content.draw import endless_requests, single_requests
-from twinlens.schedule.loop.admission import BatchAdmission, Continuous
-from twinlens.schedule.loop.closed_loop import ClosedLoop
-from twinlens.schedule.loop.conversation import Conversation, endless_sessions, session_requests
-from twinlens.schedule.loop.open_loop import OpenLoop, arrival_times_ns
+from twinlens.schedule.admission import BatchAdmission, Continuous
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.conversation import Conversation, endless_sessions, session_requests
+from twinlens.schedule.draw import endless_requests, single_requests
+from twinlens.schedule.open_loop import OpenLoop, arrival_times_ns
 from twinlens.schedule.plan import Plan
 from twinlens.schedule.request import Schedule
-from twinlens.schedule.trace.read import read_trace
+from twinlens.schedule.trace_file import read_trace
 from twinlens.spec.consistency import refuse_unpaired
 from twinlens.spec.point import Point
 from twinlens.spec.study import RunSpec

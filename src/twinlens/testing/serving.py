@@ -14,7 +14,7 @@ from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import server
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
-from twinlens.schedule.loop.lockstep import LockstepLoop
+from twinlens.schedule.lockstep import LockstepLoop
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.testing.case import Case

@@ -12,15 +12,13 @@ import pytest
 from material import inference, spec_of, study_of, training
 from twinlens.api.studies import check
 from twinlens.errors import BadInput
-from twinlens.executors.launch.endpoint import with_endpoint
 from twinlens.executors.launch.model_folder import ModelFolder, servable
 from twinlens.executors.launch.observe import _online, _silence, _stored, checks
-from twinlens.executors.launch.options import settings_of
+from twinlens.executors.launch.options import settings_of, with_endpoint
 from twinlens.executors.launch.ready import pages
 from twinlens.executors.launch.recipe import LaunchConfig
-from twinlens.executors.launch.resolve import order_of
 from twinlens.executors.launch.runtime.vllm import RECIPE, _with_kernel
-from twinlens.executors.launch.server import LaunchedServer
+from twinlens.executors.launch.server import LaunchedServer, order_of
 from twinlens.executors.settings_text import formats, quantisation
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.facts.provenance import provenance

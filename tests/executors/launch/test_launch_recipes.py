@@ -17,8 +17,8 @@ from twinlens.executors.launch.log import telling_line
 from twinlens.executors.launch.observe import checks
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.recipe import Recipe, ServerOutput
-from twinlens.executors.launch.resolve import context_of, order_of
 from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
+from twinlens.executors.launch.server import context_of, order_of
 from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, labels, pairs, plain_setting, tensor_format
 from twinlens.record.executor.record import ExecutorRecord, declared

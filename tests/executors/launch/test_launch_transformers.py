@@ -19,7 +19,7 @@ from twinlens.measurement.summary_file import summary_of
 from twinlens.record.codec import decode
 from twinlens.record.sections import Running
 from twinlens.reporting.wording.finding import sentence_of
-from twinlens.schedule.content.words import WORDS
+from twinlens.schedule.prompt import WORDS
 from twinlens.spec.model.any_model import any_model
 from twinlens.spec.model.reference import load_model
 from twinlens.theory.flop import parameters

@@ -19,10 +19,9 @@ from twinlens.executors.launch.observe import _stored, checks
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.quantiser import quantised_by
 from twinlens.executors.launch.recipe import ServerOutput
-from twinlens.executors.launch.resolve import is_quantised_here, order_of
 from twinlens.executors.launch.runtime import sglang
 from twinlens.executors.launch.runtime.vllm import RECIPE
-from twinlens.executors.launch.server import LaunchedServer
+from twinlens.executors.launch.server import LaunchedServer, is_quantised_here, order_of
 from twinlens.executors.quantise.compress import prompts_of
 from twinlens.executors.quantise.folder import calibration_of, identity, order
 from twinlens.executors.quantise.plan import PLANS, order_for

@@ -13,10 +13,9 @@ from test_launch_study import served
 from material import measured, run_json
 from plain_server import Plain, plain, stream
 from twinlens.errors import BadInput
-from twinlens.executors.launch.first_token import first_tokens
 from twinlens.executors.launch.options import settings_of
-from twinlens.executors.launch.page_cache import cached_share, drop
 from twinlens.executors.launch.runtime import vllm
+from twinlens.executors.launch.startup import cached_share, drop, first_tokens
 from twinlens.measurement.summary_file import summary_of
 
 CHAT = "/v1/chat/completions"

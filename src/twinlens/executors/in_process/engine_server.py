@@ -26,7 +26,7 @@ from twinlens.executors.in_process.torch_work import (
     write_weights,
 )
 from twinlens.executors.in_process.weights import finding_on_weights, weights_hash
-from twinlens.executors.launch.page_cache import cached_share
+from twinlens.executors.launch.startup import cached_share
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.registry import not_installed
 from twinlens.record.estimate import Estimate

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.schedule.content.language import Language, language
+from twinlens.schedule.language import Language, language
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.model.any_model import Model, is_text, vocabulary
 from twinlens.spec.model.reference import ModelRef

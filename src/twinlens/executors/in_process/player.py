@@ -13,7 +13,7 @@ from twinlens.executors.protocol import TakesRow
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.record.request import Request
-from twinlens.schedule.loop.lockstep import LockstepLoop
+from twinlens.schedule.lockstep import LockstepLoop
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Fixed

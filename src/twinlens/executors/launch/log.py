@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shutil
+import tempfile
 from pathlib import Path
+
+import psutil
+
+from twinlens.system.processes import is_alive
 
 _MOST_BYTES = 2**20
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
@@ -32,3 +40,24 @@ def telling_line(text: str, most: int = 240) -> str:
     wrong = raised or [line.strip() for line in lines if _ERROR.search(line)]
     telling = (wrong or lines or ["it printed nothing"])[-1]
     return telling if len(telling) <= most else telling[: most - 1] + "…"
+
+
+_FOLDER_PREFIX, _OWNER = "twinlens-server-", "owner"
+
+
+def log_folder() -> Path:
+    """A new folder of this process; those whose owners are gone are removed first."""
+    for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+        if _is_abandoned(left):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+    (folder / _OWNER).write_text(f"{os.getpid()} {psutil.Process().create_time()!r}")
+    return folder
+
+
+def _is_abandoned(folder: Path) -> bool:
+    """Whether its owner is known and gone; one without an owner may be being made, and stays."""
+    with contextlib.suppress(OSError, ValueError):
+        pid, born_s = (folder / _OWNER).read_text().split()
+        return not is_alive(int(pid), float(born_s))
+    return False

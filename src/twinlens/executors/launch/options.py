@@ -6,15 +6,19 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option, refuse_wrong_options
-from twinlens.executors.launch.switch import Switch, Value, asked_of
+from twinlens.executors.launch.model_folder import has_chat_template
+from twinlens.executors.launch.recipe import Recipe, Switch, Value, asked_of
 from twinlens.executors.openai.options import OPTIONS, POOL_OPTIONS
 from twinlens.network.target import address_of
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.prompt import Generate
+from twinlens.spec.workload.workload import InferenceWorkload
 
 _OWN: Mapping[str, Option] = {
     "python": Option("", description="The Python that has the runtime installed; without it this one."),
@@ -190,3 +194,20 @@ def _refuse_secret(name: str, where: str) -> None:
             "environment that Twinlens is started from, which the server inherits and nothing records",
             code="TL207",
         )
+
+
+CHOSEN = "asking /v1/completions: the folder has no chat template"
+
+
+def with_endpoint(settings: Settings, recipe: Recipe, spec: RunSpec) -> Settings:
+    """The settings with completions as the endpoint where chats would be refused after minutes of loading.
+
+    An endpoint or a template that the spec names stays; a GGUF file holds its own template.
+    """
+    workload, folder = spec.workload, spec.model.folder
+    is_chat = isinstance(workload, InferenceWorkload) and isinstance(workload.task, Generate)
+    if not is_chat or folder is None or recipe.needs_gguf or has_chat_template(Path(folder)):
+        return settings
+    if "endpoint" in settings.client or any("chat-template" in word for word in settings.args):
+        return settings
+    return replace(settings, client={**settings.client, "endpoint": "completions"})

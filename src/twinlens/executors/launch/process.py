@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.launch.options import Settings
+from twinlens.system.home_folder import cache_folder
 
 _GUARD = Path(__file__).with_name("watchdog.py")
 GRACE_S = 10.0
@@ -72,3 +75,17 @@ class Process:
         self.exit_code()
         if self._guard.stdout is not None:
             self._guard.stdout.close()
+
+
+# The environment that a launched server is given.
+
+
+def environment_of(settings: Settings, chosen: Mapping[str, str]) -> dict[str, str]:
+    """The whole environment of a server: ours, what was chosen for it, and no hub but an empty one."""
+    inherited = dict(os.environ)
+    if settings.python != sys.executable:  # another Python finds its own packages
+        for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+            inherited.pop(name, None)
+    hub = cache_folder() / "hub"
+    hub.mkdir(parents=True, exist_ok=True)
+    return {**inherited, "HF_HUB_CACHE": str(hub), **chosen}

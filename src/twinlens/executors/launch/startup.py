@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import http.client
+import json
+import mmap
+import os
 import re
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.executors.launch.first_token import first_tokens
 from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.options import Settings
-from twinlens.executors.launch.page_cache import cached_share, drop
 from twinlens.executors.launch.recipe import Recipe
 
 
@@ -27,3 +33,95 @@ def after_start(recipe: Recipe, settings: Settings, port: int, name: str, log: P
     told = first_tokens(port, name, str(settings.client.get("endpoint", "chat"))) if alone else {}
     loaded = re.findall(recipe.loaded, read_log(log)) if recipe.loaded else []
     return told | ({"weights_s": float(loaded[-1])} if loaded else {})
+
+
+# The first answers of a server that has just become ready: seconds to the first token, cold and then warm.
+
+_PATIENCE_S = 120.0
+_PROMPTS = ("one two three four five six seven eight", "nine ten eleven twelve red green blue black")
+"""Of one length and without a shared beginning, so that no prefix cache shortens the second."""
+
+
+def first_tokens(port: int, model: str, endpoint: str) -> dict[str, float]:
+    """Seconds to the first token of the first request and of the one after it; what was not answered is left out."""
+    names = ("first_token_s", "second_token_s")
+    taken = ((name, _ask(port, model, endpoint, prompt)) for name, prompt in zip(names, _PROMPTS, strict=True))
+    return {name: seconds for name, seconds in taken if seconds is not None}
+
+
+def _ask(port: int, model: str, endpoint: str, prompt: str) -> float | None:
+    said: dict[str, Any] = {**({"model": model} if model else {}), "max_tokens": 2, "temperature": 0, "stream": True}
+    is_chat = endpoint != "completions"
+    said |= {"messages": [{"role": "user", "content": prompt}]} if is_chat else {"prompt": prompt}
+    path = "/v1/chat/completions" if is_chat else "/v1/completions"
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE_S)
+    begun_s = time.monotonic()
+    try:
+        connection.request("POST", path, json.dumps(said), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        if answer.status != 200:
+            return None
+        for line in answer:
+            if line.startswith(b"data:") and _has_token(line[5:].strip()):
+                taken_s = time.monotonic() - begun_s
+                answer.read()
+                return taken_s
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        with contextlib.suppress(OSError):
+            connection.close()
+    return None
+
+
+def _has_token(event: bytes) -> bool:
+    """Whether an event carries a token: text, or a reason to end; the role alone is none."""
+    if event == b"[DONE]":
+        return False
+    choices = json.loads(event).get("choices") or [{}]
+    first: Mapping[str, Any] = choices[0]
+    delta: Mapping[str, Any] = first.get("delta") or {}
+    return bool(first.get("text") or delta.get("content") or first.get("finish_reason"))
+
+
+# The page cache: how much of a model's files is in it before a start, and dropping them from it.
+
+
+def cached_share(folder: Path) -> float | None:
+    """The share of the bytes below `folder` (or of one file) in the page cache, by mincore; None where that is not to
+    be had."""
+    sizes = [(path, path.stat().st_size) for path in _files(folder)]
+    total = sum(size for _, size in sizes)
+    if not total or not hasattr(os, "posix_fadvise"):
+        return None
+    try:
+        return sum(_cached_bytes(path, size) for path, size in sizes if size) / total
+    except OSError:
+        return None
+
+
+def drop(folder: Path) -> None:
+    """Ask the kernel to drop these files from the page cache; what is not written yet, or mapped, stays."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for path in _files(folder):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _cached_bytes(path: Path, size: int) -> int:
+    pages = -(-size // mmap.PAGESIZE)
+    seen = (ctypes.c_ubyte * pages)()
+    libc = ctypes.CDLL(None, use_errno=True)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=3) as mapped:
+        whole = (ctypes.c_char * size).from_buffer(mapped)
+        failed = libc.mincore(ctypes.c_void_p(ctypes.addressof(whole)), ctypes.c_size_t(size), seen)
+        del whole
+    if failed:
+        raise OSError(ctypes.get_errno(), "mincore")
+    return min(size, sum(one & 1 for one in seen) * mmap.PAGESIZE)

@@ -25,7 +25,7 @@ from twinlens.network.dialect.endpoint import head_lines
 from twinlens.network.discovery import Discovery, asked, first_model, get, reachable
 from twinlens.network.target import Address, Target
 from twinlens.record.executor.facts import Compared
-from twinlens.schedule.content.prompt import words_of
+from twinlens.schedule.prompt import words_of
 from twinlens.spec.model.any_model import AnyModel, any_model
 from twinlens.spec.model.quantised import stored_precision
 from twinlens.spec.study import RunSpec

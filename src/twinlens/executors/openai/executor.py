@@ -20,7 +20,7 @@ from twinlens.network.discovery import find_out, for_task
 from twinlens.network.limits import refuse_too_many
 from twinlens.network.target import Target, client_pool_of
 from twinlens.record.executor.facts import Facts
-from twinlens.schedule.content.prompt import words_of
+from twinlens.schedule.prompt import words_of
 from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.length import Free

@@ -15,7 +15,7 @@ from twinlens.executors.in_process.inputs import LONGEST, OWN_STREAM, PROMPTS, c
 from twinlens.executors.quantise.plan import PLANS, order_for
 from twinlens.record.executor.record import Fact, declared, observed
 from twinlens.record.finding import Finding
-from twinlens.schedule.content.prompt import words_of
+from twinlens.schedule.prompt import words_of
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.prompt import PromptFile
 from twinlens.spec.workload.workload import InferenceWorkload

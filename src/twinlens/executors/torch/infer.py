@@ -17,7 +17,7 @@ from twinlens.errors import BadInput
 from twinlens.executors.in_process.inputs import check_data
 from twinlens.executors.in_process.player import LockstepPlayer, first_answers, loaded
 from twinlens.executors.in_process.weights import recurrent
-from twinlens.executors.launch.page_cache import cached_share
+from twinlens.executors.launch.startup import cached_share
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.torch.device import fp32_as
 from twinlens.executors.torch.evidence.inference import inference_facts, reference_logits

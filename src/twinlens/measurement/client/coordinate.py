@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from twinlens.errors import ExecutorFailed
-from twinlens.measurement.client.merge import RowMerge
+from twinlens.measurement.client.clock import Offset
 from twinlens.measurement.client.messages import Failed, Job, Lost, PlayEnded, Report, Some, packed, unpacked
 from twinlens.measurement.client.pool import ClientHandle, fail
-from twinlens.measurement.client.state import ClientState
-from twinlens.record.client import ClientRecord
+from twinlens.record.client import ClientRecord, LagCount
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
-from twinlens.schedule.lost_client import LostClientSchedule
-from twinlens.schedule.split import is_closed, shared_schedule
+from twinlens.record.request import Request
+from twinlens.schedule.split import LostClientSchedule, is_closed, shared_schedule
 from twinlens.system.interrupts import interrupt_once
 
 _POLL_S = 0.02
@@ -162,3 +162,115 @@ class Coordinator:
 def _signed(rows: pa.Table, client: int) -> pa.Table:
     place = rows.column_names.index("client")
     return rows.set_column(place, rows.schema.field(place), pa.array(np.full(len(rows), client, np.int32)))
+
+
+# Rows of several clients as one stream, in the order of their ends, as they come.
+
+_NEVER = 1 << 62
+
+
+class RowMerge:
+    """Holds a row back until every client has said that it has reported all that ended before it.
+
+    A row that comes later than its client said goes out at once, a little out of order: nothing is dropped.
+    """
+
+    def __init__(self, clients: int, write: Callable[[pa.Table], None]) -> None:
+        self._upto_ns = [0] * clients
+        self._waiting: list[pa.Table] = []
+        self._write = write
+
+    def take(self, client: int, rows: pa.Table | None, upto_ns: int) -> None:
+        """Rows of a client, which has now reported all that ended before `upto_ns`."""
+        if rows is not None and len(rows):
+            self._waiting.append(rows)
+        self._upto_ns[client] = max(self._upto_ns[client], upto_ns)
+
+    def over(self, client: int) -> None:
+        """Nothing more will come from this client."""
+        self._upto_ns[client] = _NEVER
+
+    def flush(self) -> None:
+        """Write what can be written."""
+        self._flush(min(self._upto_ns))
+
+    def close(self) -> None:
+        """Write all that is left."""
+        self._flush(_NEVER)
+
+    def _flush(self, until_ns: int) -> None:
+        if not self._waiting:
+            return
+        rows = pa.concat_tables(self._waiting).sort_by("end_ns")
+        cut = int(np.searchsorted(rows.column("end_ns").to_numpy(), until_ns, side="right"))
+        if cut:
+            self._write(rows.slice(0, cut))
+        # Taken, not sliced: a slice would keep the memory of what has been written.
+        rest = rows.take(np.arange(cut, len(rows)))
+        self._waiting = [rest] if len(rest) else []
+
+
+# The state of one client during a run, and what is recorded of it afterwards.
+
+_KEPT = ["group", "intended_ns", "end_ns", "session", "turn"]
+
+
+@dataclass(slots=True)
+class ClientState:
+    """`heard_ns`: up to when it has reported everything. `remaining`: plays on in its place once it is lost."""
+
+    late: LagCount = field(default_factory=LagCount)
+    rows: int = 0
+    heard_ns: int = 0
+    ended: PlayEnded | None = None
+    lost: str | None = None
+    remaining: LostClientSchedule | None = None
+    _reported: list[pa.Table] = field(default_factory=list)
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended is not None or (self.remaining is not None and self.remaining.next_due_ns() is None)
+
+    def report(self, rows: pa.Table) -> None:
+        """It has reported these."""
+        self._reported.append(rows.select(_KEPT))
+        self.rows += len(rows)
+        self.late.add(_late_ns(rows))
+
+    def reported(self) -> Iterator[Request]:
+        """As much of its rows as a schedule looks at, in the order in which they came; once only."""
+        tables, self._reported = self._reported, []
+        for table in tables:
+            for row in table.to_pylist():
+                rest = {"sent_ns": row["intended_ns"], "chunk_ns": (), "chunk_tokens": (), "input_tokens": 0}
+                yield Request(output_tokens=0, **rest, **row)
+
+    def loss(self, name: str) -> Finding | None:
+        """How it was lost and how many requests that cost; None where it was not."""
+        if self.lost is None:
+            return None
+        cost = self.remaining.count if self.remaining else 0
+        numbers = {"how": self.lost, "after_s": max(0, self.heard_ns) / 1e9, "requests": cost}
+        return Finding("client-lost", "disqualifies", name, numbers)
+
+    def record(self, index: int, name: str, clock: Offset | None) -> dict[str, Any]:
+        """All of it as plain data; times in ns."""
+        late = {f"late_p{share * 100:g}_ns": self.late.quantile_ns(share) for share in (0.5, 0.99)}
+        return {
+            "client": index,
+            "name": name,
+            "rows": self.rows,
+            "lost": self.lost,
+            "cpu_s": self.ended.cpu_s if self.ended else None,
+            "clock_offset_ns": clock.offset_ns if clock else None,
+            "clock_bound_ns": clock.bound_ns if clock else None,
+            **late,
+            "late_max_ns": self.late.max_ns,
+            **(encode(self.ended.record) if self.ended else {}),
+        }
+
+
+def _late_ns(rows: pa.Table) -> np.ndarray:
+    due = rows.column("released_ns").combine_chunks().fill_null(-1).to_numpy()
+    due = np.where(due < 0, rows.column("intended_ns").to_numpy(), due)
+    return np.asarray(np.maximum(0, rows.column("sent_ns").to_numpy() - due))

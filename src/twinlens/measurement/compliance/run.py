@@ -23,8 +23,8 @@ from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.sections import ComplianceTest, GreedyAnswer, GreedyAnswers, Response
 from twinlens.record.store import update_run
-from twinlens.schedule.content.draw import single_requests
-from twinlens.schedule.loop.closed_loop import ClosedLoop
+from twinlens.schedule.closed_loop import ClosedLoop
+from twinlens.schedule.draw import single_requests
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.prompt import Generate

@@ -1,4 +1,4 @@
-"""Give up a run in which nothing but one and the same failure has come for a while. Pure.
+"""Ends of a run before its time: by one and the same failure for a while, or by a steady rate that is known. Pure.
 
 Either from the start, whatever the failure is; or, later, where nobody takes connections any more. A share of failures
 never ends a run, nor does a server that comes back in time: one answer that ends well, or fails otherwise, begins anew.
@@ -11,8 +11,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from twinlens.errors import ExecutorFailed
+from twinlens.record.arrow import RowWriter, read_rows
 from twinlens.record.request import Request
+from twinlens.record.run import ROWS
 from twinlens.schedule.request import Schedule, ScheduledRequest, SeesEnds, Settled
+from twinlens.spec.study import RunSpec
+from twinlens.stats.row_kind import ROW_KINDS
+from twinlens.stats.steady.levels import SteadyRule
 
 FEWEST = 20
 """Failures that must have come, however long it took."""
@@ -104,3 +109,15 @@ def while_there_is_hope(schedule: Schedule, hope: Ends) -> Schedule:
     if isinstance(schedule, SeesEnds):
         return SeesEndsWhileThereIsHope(schedule, hope)
     return WhileThereIsHope(schedule, hope)
+
+
+def is_settled(rows: RowWriter, spec: RunSpec) -> bool:
+    """Test the rows written so far: compiling rows, evaluations and work as the verdict takes them.
+
+    Reads them back, so call it when time is up and not at each row.
+    """
+    rows.flush()
+    rule = SteadyRule(min_seconds=spec.protocol.steady_s)
+    name, schema = ROWS[spec.lens]
+    steadiness = ROW_KINDS[spec.lens].steadiness(read_rows(rows.folder / f"{name}.arrows", schema), rule)
+    return steadiness is not None and steadiness.validity == "valid"

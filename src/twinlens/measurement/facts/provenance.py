@@ -16,7 +16,7 @@ from twinlens.executors.registry import capabilities
 from twinlens.measurement.facts.predicted_work import asked_model
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import Fact, declared, observed, unknown
-from twinlens.schedule.content.words import WORDS
+from twinlens.schedule.prompt import WORDS
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.arrival import Trace

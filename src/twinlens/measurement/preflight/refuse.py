@@ -22,9 +22,9 @@ from twinlens.measurement.preflight.idle_gpu import (
 )
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit, refuse_what_cannot_fit_together
 from twinlens.measurement.refused import is_refusal
-from twinlens.measurement.server.fault import refuse_stall_elsewhere
+from twinlens.measurement.server.shared import refuse_stall_elsewhere
 from twinlens.network.target import client_pool_of
-from twinlens.schedule.content.prompt import words_of
+from twinlens.schedule.prompt import words_of
 from twinlens.schedule.split import refuse_unshared
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.arrival import Lockstep, Offline, Ramp, Trace

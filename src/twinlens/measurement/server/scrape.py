@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.executors.protocol import NetworkClient
-from twinlens.measurement.server.columns import Columns, sample_of
-from twinlens.measurement.server.page import NoPage, ServerPage, pause
+from twinlens.measurement.server.page import Columns, NoPage, ServerPage, pause, sample_of
 from twinlens.record.codec import encode
 from twinlens.record.samples import ServerSample
 from twinlens.record.store import open_server, update_run

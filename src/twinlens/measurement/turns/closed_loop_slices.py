@@ -11,8 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from twinlens.executors.protocol import Server, network_client_of
-from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate
-from twinlens.measurement.client.count import typical_answer_tokens
+from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate, typical_answer_tokens
 from twinlens.measurement.drive.hopeless import Hope, while_there_is_hope
 from twinlens.measurement.turns.lockstep_slices import Work
 from twinlens.measurement.turns.worker_turn import Turn, Worked
@@ -21,8 +20,8 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
-from twinlens.schedule.content.draw import endless_requests
-from twinlens.schedule.turns.closed_loop_slice import ClosedSlice
+from twinlens.schedule.closed_loop import ClosedSlice
+from twinlens.schedule.draw import endless_requests
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 

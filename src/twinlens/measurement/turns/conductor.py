@@ -1,6 +1,6 @@
 """The points of one repeat measured together: all are up, each in a process of its own, and one at any moment works.
 
-They take turns in short slices and balanced order (schedule/turns/order.py), so that whatever else happens on the
+They take turns in short slices and balanced order (schedule/turn_order.py), so that whatever else happens on the
 machine meets all of them alike, and their ratio stands where their rates do not (Bulej et al. 2020, "Duet
 benchmarking").
 """
@@ -22,7 +22,7 @@ from twinlens.measurement.worker_process import gone_on, raise_for, started, sto
 from twinlens.record.codec import encode
 from twinlens.record.column import Pairing
 from twinlens.record.store import create_run, end_run, read_run, update_run
-from twinlens.schedule.turns.order import rounds
+from twinlens.schedule.turn_order import rounds
 from twinlens.spec.study import RunSpec
 from twinlens.stats.paired.ratio import FEWEST_BLOCKS, widest
 from twinlens.stats.paired.slice_rate import SliceRates

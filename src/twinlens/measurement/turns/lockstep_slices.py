@@ -14,7 +14,7 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.store import read_run, update_run
-from twinlens.schedule.turns.lockstep_slice import Slice
+from twinlens.schedule.lockstep import Slice
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 

@@ -9,7 +9,7 @@ from typing import Protocol, Self
 from twinlens.network.answer.ended import Ended
 from twinlens.network.target import Target
 from twinlens.record.request import Request
-from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.prompt import Words
 from twinlens.schedule.request import ScheduledRequest
 
 

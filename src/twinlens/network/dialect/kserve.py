@@ -22,7 +22,7 @@ from twinlens.network.dialect.one_answer import row_of_one_answer, tensor_fault
 from twinlens.network.target import KServeTarget
 from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import Request
-from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.prompt import Words
 from twinlens.schedule.request import ScheduledRequest
 
 DATATYPES = {"FP32": "<f4", "FP64": "<f8", "FP16": "<f2", "UINT8": "|u1", "INT8": "|i1", "INT32": "<i4", "INT64": "<i8"}

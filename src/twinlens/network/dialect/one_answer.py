@@ -15,7 +15,7 @@ from twinlens.network.answer.meaning import MOST_JSON_BYTES
 from twinlens.record.finding import Finding
 from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import Request, RequestOutcome
-from twinlens.schedule.content.prompt import Words
+from twinlens.schedule.prompt import Words
 from twinlens.schedule.request import ScheduledRequest, request_of
 from twinlens.spec.workload.prompt import Embed, Rerank, Task, items_per_request
 

@@ -17,7 +17,7 @@ from twinlens.network.target import PATHS, Target
 from twinlens.record.foreign_text import in_one_line, whole
 from twinlens.record.request import Request, RequestOutcome
 from twinlens.record.sections import Response
-from twinlens.schedule.content.prompt import Words, messages, prompt_text
+from twinlens.schedule.prompt import Words, messages, prompt_text
 from twinlens.schedule.request import ScheduledRequest, request_of
 
 

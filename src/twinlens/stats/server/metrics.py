@@ -15,7 +15,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.record.samples import ServerReading
-from twinlens.schedule.content.prefix import expected_hit_share
+from twinlens.schedule.draw import expected_hit_share
 from twinlens.spec.workload.arrival import Lockstep, Trace
 from twinlens.spec.workload.prompt import Prefix
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -18,7 +18,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
-from twinlens.schedule.loop.admission import Held, held
+from twinlens.schedule.admission import Held, held
 from twinlens.spec.point import Point
 from twinlens.stats.estimator.interval import Queue, mean_interval, queue
 from twinlens.stats.estimator.quantile import censored_quantile

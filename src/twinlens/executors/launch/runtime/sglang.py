@@ -11,12 +11,14 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
+    Switch,
+    flag,
     gpu_environment,
+    is_degree,
     online_words,
     thread_environment,
     torch_name,
 )
-from twinlens.executors.launch.switch import Switch, flag, is_degree
 from twinlens.executors.server_words import SHARED, ServerWords, histogram
 from twinlens.executors.settings_text import first_known, flat, formats, pairs, quantisation
 from twinlens.record.executor.record import Fact, declared

@@ -13,10 +13,12 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
+    Switch,
+    flag,
     gpu_environment,
+    is_degree,
     thread_environment,
 )
-from twinlens.executors.launch.switch import Switch, flag, is_degree
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import first_known, pairs, tensor_format
 from twinlens.record.executor.record import Fact, declared

@@ -8,11 +8,13 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
+    Switch,
+    flag,
     gpu_environment,
+    on_off,
     thread_environment,
     torch_name,
 )
-from twinlens.executors.launch.switch import Switch, flag, on_off
 from twinlens.executors.settings_text import formats
 from twinlens.record.executor.record import Fact, declared
 

@@ -13,7 +13,7 @@ from typing import Any
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from twinlens.executors.torch.model.build import build_model
-from twinlens.schedule.content.words import WORDS
+from twinlens.schedule.prompt import WORDS
 from twinlens.spec.model.any_model import any_model
 
 SPECIALS = ("<|pad|>", "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")

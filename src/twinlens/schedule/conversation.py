@@ -11,8 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from twinlens.record.request import Request
-from twinlens.schedule.content.draw import drawn, prefixes
-from twinlens.schedule.content.length import sample_lengths
+from twinlens.schedule.draw import drawn, prefixes, sample_lengths
 from twinlens.schedule.plan import NONE, Plan
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.spec.workload.prompt import Sessions

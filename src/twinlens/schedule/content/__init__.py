@@ -1,1 +1,0 @@
-"""The content of requests: lengths, prompts, shared prefixes, words."""

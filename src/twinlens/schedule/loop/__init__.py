@@ -1,1 +1,0 @@
-"""Open and closed loops: each schedule says when its next request is due."""

@@ -1,1 +1,0 @@
-"""Recorded traffic, read from a trace file row by row."""

@@ -1,1 +1,0 @@
-"""Slices of work for points that take turns, and the order of the turns."""
