@@ -10,7 +10,6 @@ import click
 
 from twinlens.errors import nearest, unknown_option
 from twinlens.pages.verbs import Row, verbs
-from twinlens.system.processes import load_numpy
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 VERB = "VERB ..."
@@ -37,6 +36,8 @@ def _command(name: str, row: Row) -> Verb:
     def call(**words: Any) -> None:
         given = {field: word for field, word in words.items() if word not in (None, (), False)}
         if row["head"] != "Look up" and not given.keys() & _ALONE:
+            from twinlens.system.processes import load_numpy  # psutil, which --help does without
+
             load_numpy()
         place, _, function = row["run"].partition(":")
         getattr(import_module(place), function)(name, given)

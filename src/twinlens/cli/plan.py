@@ -7,12 +7,9 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-from twinlens.system.processes import load_numpy
-
 
 def run(name: str, given: Mapping[str, Any]) -> None:
     """Ask the verb of this name what was given on the command line."""
-    load_numpy()
     from twinlens.cli.screen import out, print_json, sentences
     from twinlens.reporting.document.terminal import screen
 
