@@ -17,7 +17,7 @@ from twinlens.reporting.comparing.history import history_document
 from twinlens.reporting.document.html import html
 from twinlens.reporting.document.markdown import markdown
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.stats.history import LEVEL, difference_of_levels, ratio_of_levels, shifts
 
 METRIC = "output_tokens_per_s"

@@ -17,7 +17,7 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.chart.ledger_bars import ledger_charts
 from twinlens.reporting.comparing.ledger import ledger_document
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.stats.metrics.fidelity import Gate
 
 

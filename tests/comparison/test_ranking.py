@@ -11,7 +11,7 @@ from twinlens.comparison.side import Side
 from twinlens.comparison.verdict import compare
 from twinlens.reporting.comparing.comparison import comparison_document, ranking_table
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 
 METRIC = {"inference": "output_tokens_per_s", "training": "training_tokens_per_s"}
 

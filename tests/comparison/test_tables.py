@@ -19,7 +19,7 @@ from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.tables import lenses_document, runtimes_document
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.wording.finding import advice_of, sentence_of
 
 TPOT = {"tpot_s_p50": (0.030, 0.031, 0.029)}

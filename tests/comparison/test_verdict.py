@@ -13,7 +13,7 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.comparison import rows_of, short_name, short_pair, verdict_words
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.wording.finding import sentence_of
 
 TOKENS = "output_tokens_per_s"

@@ -13,7 +13,8 @@ from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.network.null_server import null_server
-from twinlens.reporting.text.table import plain, summary_table
+from twinlens.reporting.text.fitted import plain
+from twinlens.reporting.text.table import summary_table
 from twinlens.spec.load import dump, load, parse
 from twinlens.spec.workload.workload import CollectiveWorkload
 from twinlens.stats.metrics.definition import HEADLINE, METRICS

@@ -25,7 +25,7 @@ from twinlens.record.step import EXCHANGE_SCHEMA, Exchange, Exchanges
 from twinlens.record.store import create_run
 from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.spec.workload.workload import CollectiveWorkload
 from twinlens.stats.metrics.inference import exchange_metrics, exchange_steadiness
 from twinlens.stats.run_summary import from_json, to_json

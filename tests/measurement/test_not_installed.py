@@ -17,7 +17,7 @@ from twinlens.record.run import Runs
 from twinlens.record.store import find_runs
 from twinlens.reporting.markdown import markdown
 from twinlens.reporting.screen.runs_table import runs_table
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import view
 
 _REASON = "absent-engine is not installed: pip install absent-engine"

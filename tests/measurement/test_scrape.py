@@ -21,7 +21,8 @@ from twinlens.network.target import Target
 from twinlens.record.codec import encode
 from twinlens.record.samples import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
-from twinlens.reporting.text.table import metric_table, plain
+from twinlens.reporting.text.fitted import plain
+from twinlens.reporting.text.table import metric_table
 from twinlens.spec.study import RunSpec
 from twinlens.stats.run_summary import summarise
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from twinlens.api.plan.roi import RoiResult, roi
 from twinlens.errors import BadInput
 from twinlens.planning.roi import saved
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 
 CARD: dict[str, Any] = {"buy": "37500 USD", "energy": "0.12 USD/kWh", "power": "1365W", "fixed": "250 USD/month"}
 WORKSTATION: dict[str, Any] = {"buy": "14000 USD", "energy": "0.12 USD/kWh", "power": "900W", "fixed": "40 USD/month"}

@@ -27,8 +27,7 @@ from twinlens.reporting.document.block import (
 from twinlens.reporting.document.html import html
 from twinlens.reporting.document.markdown import markdown
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.text.fitted import LINES
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import LINES, plain
 
 WORDS = st.text(alphabet="abcdefghij <>&*_#@|`", min_size=1, max_size=30).map(str.strip).filter(bool)
 RANKS = st.sampled_from([0, 0, 1, 2, 5, DETAIL])

@@ -10,7 +10,7 @@ import pytest
 from report_material import Pair, inference_run
 from twinlens.record.finding import Finding
 from twinlens.reporting.text.first_lines import finding_lines, first_lines
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.stats.summary.group import group
 
 

@@ -21,9 +21,9 @@ from twinlens.record.finding import Finding
 from twinlens.record.store import find_runs
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.one_run import run_screen
-from twinlens.reporting.text.fitted import LINES
+from twinlens.reporting.text.fitted import LINES, plain
 from twinlens.reporting.text.footnote import Footnotes
-from twinlens.reporting.text.table import metric_table, plain
+from twinlens.reporting.text.table import metric_table
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.steady.segment import VALIDITY

@@ -16,8 +16,8 @@ from material import inference, spec_of
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import create_run, end_run, read_run
 from twinlens.reporting.available import rows_of
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.listing import listing
-from twinlens.reporting.text.table import plain
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 KINDS = ("kinds", "models", "precisions", "executors", "metrics", "devices", "prices", "examples", "fields", "runs")

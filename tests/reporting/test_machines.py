@@ -17,8 +17,9 @@ from twinlens.reporting.chart.all import charts
 from twinlens.reporting.html.render import render
 from twinlens.reporting.html.stack import machine_lines, stack
 from twinlens.reporting.text.first_lines import first_lines
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.sentence import reference_of, sentences
-from twinlens.reporting.text.table import plain, summary_table
+from twinlens.reporting.text.table import summary_table
 from twinlens.reporting.view import view
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import group

@@ -18,9 +18,9 @@ from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.html.render import render
 from twinlens.reporting.paired import Paired, paired_json, ratios_lead, standing_words
 from twinlens.reporting.text.first_lines import first_lines
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.paired_table import cells, paired_of, paired_table, write_paired
 from twinlens.reporting.text.sentence import sentences
-from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import in_order, view
 from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.paired.ratio import PairedRatio

@@ -15,8 +15,7 @@ from report_material import Pair, inference_run, training_run
 from served_material import served_run
 from twinlens.record.store import find_runs
 from twinlens.reporting.screen.runs_table import points_screen, runs_table
-from twinlens.reporting.text.fitted import LINES
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import LINES, plain
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import Group, group
 

@@ -13,8 +13,9 @@ from served_material import served_run
 from twinlens.reporting.html.render import render
 from twinlens.reporting.load_kind import kind_of, policy_of
 from twinlens.reporting.point_name import point_names
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.policies import choices
-from twinlens.reporting.text.table import plain, summary_table
+from twinlens.reporting.text.table import summary_table
 from twinlens.reporting.view import view
 from twinlens.stats.summary.group import group
 

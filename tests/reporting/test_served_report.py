@@ -24,9 +24,10 @@ from twinlens.reporting.chart.figure import log_marks
 from twinlens.reporting.chart.tail import _survival
 from twinlens.reporting.html.render import render
 from twinlens.reporting.html.serving_page import ServedPart, served_parts
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.search_table import search_interval, search_table
 from twinlens.reporting.text.sentence import sentences
-from twinlens.reporting.text.table import plain, summary_table
+from twinlens.reporting.text.table import summary_table
 from twinlens.reporting.view import view
 from twinlens.spec.slo import Search, Slo
 from twinlens.stats.metrics.definition import METRICS

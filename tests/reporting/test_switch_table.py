@@ -18,7 +18,7 @@ from twinlens.reporting.document.html import write
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.tables import switch_cells, switch_remarks, switches_document
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import in_order
 from twinlens.stats.summary.group import group
 from twinlens.units import RATIO

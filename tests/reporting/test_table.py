@@ -9,8 +9,9 @@ from rich.cells import cell_len
 
 from report_material import Pair, image_run, inference_run, training_run
 from twinlens.record.estimate import Estimate
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.footnote import in_lines
-from twinlens.reporting.text.table import metric_table, plain, summary_table
+from twinlens.reporting.text.table import metric_table, summary_table
 from twinlens.reporting.view import view
 from twinlens.spec.precision import Lens
 from twinlens.stats.summary.group import group

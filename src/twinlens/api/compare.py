@@ -29,7 +29,7 @@ from twinlens.record.run import Run
 from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.summary.group import group
 from twinlens.version import __version__

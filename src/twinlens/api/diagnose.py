@@ -22,7 +22,7 @@ from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.reporting.screen.diagnosis import diagnoses_screen
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import Entry, Material, view
 from twinlens.reporting.wording.finding import with_words
 from twinlens.system.document import read_json

@@ -55,7 +55,7 @@ class Documented:
 
     def __repr__(self) -> str:
         """The first screen."""
-        from twinlens.reporting.text.table import plain
+        from twinlens.reporting.text.fitted import plain
 
         return plain(self.screen(), 80).rstrip("\n")
 

@@ -100,6 +100,6 @@ def _ledger(ledger: Ledger) -> str:
 def _card(screen: RenderableType) -> str:
     """The text of a screen of 80 columns, escaped."""
     from twinlens.api.documented import Shown
-    from twinlens.reporting.text.table import plain
+    from twinlens.reporting.text.fitted import plain
 
     return Shown(plain(screen))._repr_html_()

@@ -14,7 +14,7 @@ from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.document.html import html
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.screen.runs_table import runs_table
-from twinlens.reporting.text.table import plain
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import Material
 
 

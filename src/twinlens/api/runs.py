@@ -19,9 +19,9 @@ from twinlens.record.store import find_runs, read_run
 from twinlens.reporting.paired import paired_json
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.text.peer_table import peer_figures
-from twinlens.reporting.text.table import plain
 from twinlens.reporting.view import Material, each_once
 from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.run_summary import to_json

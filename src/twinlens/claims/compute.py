@@ -7,7 +7,6 @@ import re
 from twinlens.claims.memory import does_not_fit
 from twinlens.claims.said import Answer, Bound, Case, Gap, Term, View, assumed, beside, lacking, part_of_whole, solved
 from twinlens.claims.subject import bandwidth_of, context_of, device_of, devices_of, peak_of, stored_of, subject_of
-from twinlens.theory.collective import tensor_parallel_bytes
 from twinlens.theory.flop import prefill_flop
 from twinlens.theory.roofline import batch_at_ridge, expected_tokens
 
@@ -213,6 +212,8 @@ def all_reduce_share(view: View) -> Answer | Gap | None:
         or claimed is None
     ):
         return Gap("all-reduce-share", lacking(needed))
+    from twinlens.theory.collective import tensor_parallel_bytes  # it loads every model of a workload
+
     size = float(tensor_parallel_bytes(shape, 1, many))
     moving, computing = size / bus, 6 * subject.active / (many * peak * mfu.value)
     terms = (Term("all-reduce-time", moving, "s"), Term("compute-time", computing, "s"))

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from io import StringIO
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from twinlens.reporting.text.table import plain
-
 LINES, COLUMNS = 24, 80
 _SENTENCE = 20
 EVERY = "show --all: every metric and its method"
 MORE = f"{EVERY}; twinlens report: charts"
+
+
+def plain(renderable: RenderableType, width: int = COLUMNS) -> str:
+    """A renderable as plain text of at most `width` columns, without colour."""
+    out = StringIO()
+    # In a notebook rich would otherwise display what it prints, and write nothing into the file.
+    console = Console(
+        file=out, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
+    )
+    console.print(renderable)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 @dataclass(frozen=True, slots=True)

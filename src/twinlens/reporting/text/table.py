@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
 
 from rich import box
-from rich.console import Console, RenderableType
 from rich.console import Group as Stack
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -30,7 +29,6 @@ from twinlens.stats.metrics.definition import METRICS, is_impossible
 from twinlens.stats.metrics.training import EQUAL_STEPS
 from twinlens.stats.summary.group import Group, Summary
 
-WIDTH = 80
 _NAME_WIDTH = 15
 
 
@@ -95,17 +93,6 @@ def metric_table(summary: Summary) -> RenderableType:
         *notes.listed(),
         *(hanging("! ", words, "yellow") for words in told),
     )
-
-
-def plain(renderable: RenderableType, width: int = WIDTH) -> str:
-    """A renderable as plain text of at most `width` columns, without colour."""
-    out = StringIO()
-    # In a notebook rich would otherwise display what it prints, and write nothing into the file.
-    console = Console(
-        file=out, width=width, color_system=None, force_terminal=False, force_jupyter=False, legacy_windows=False
-    )
-    console.print(renderable)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"
 
 
 def _of_model(lens: Lens, chosen: Sequence[Group], notes: Footnotes) -> RenderableType:
