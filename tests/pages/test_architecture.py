@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks.sizes import kept, sizes
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "twinlens"
@@ -53,3 +54,14 @@ def test_a_module_says_first_what_it_is_about() -> None:
     """CONTRIBUTING, Sentences: a noun or a verb first, not a clause that lacks one."""
     clause = re.compile(r"(What|Whether|Who|Whose|How|When|Where|Which|Why)\b")
     assert [str(file) for file in SOURCE.rglob("*.py") if clause.match(first_line(file))] == []
+
+
+def test_no_package_grows_by_more_than_a_tenth_unseen() -> None:
+    """`make reference` writes the table; what is larger for good has its decision."""
+    before, now = kept(), sizes()
+    assert before.keys() == now.keys()
+    assert not [
+        name
+        for name, (lines, files) in now.items()
+        if lines > 1.1 * before[name][0] or files > 1.1 * before[name][1] + 1
+    ]
