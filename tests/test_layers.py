@@ -136,7 +136,7 @@ OF_OUR_OWN_PROCESSES = {
     "executors/torch/model/folder.py", "executors/torch/parallel/worker.py", "executors/torch/parallel/ranks.py",
     "executors/torch/for_others.py", "executors/launch/interpreter.py",
     "executors/launch/balancer.py", "measurement/machine/software.py", "measurement/study.py",
-    "measurement/turns/conductor.py", "measurement/turns/worker_turn.py", "testing/facts.py",
+    "measurement/turns/conductor.py", "measurement/turns/worker_turn.py", "testing/evidence.py",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ TestMine = conformance("mine")
 import pytest
 
 pytest.register_assert_rewrite(
-    *(f"twinlens.testing.{name}" for name in ("definition", "facts", "training", "serving", "exchanging"))
+    *(f"twinlens.testing.{name}" for name in ("definition", "evidence", "training", "serving", "exchanging"))
 )
 
 from twinlens.testing.suite import conformance  # noqa: E402

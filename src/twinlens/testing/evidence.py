@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from twinlens.executors.in_process.torch_work import Linear
+from twinlens.record.codec import decode, encode
 from twinlens.record.executor.facts import Facts
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import BITS
@@ -62,3 +64,14 @@ def assert_fidelity(facts: Facts, spec: RunSpec) -> None:
         assert distance is not None
         assert top1 >= _SAME_TOP1, f"at fp32 it agrees with fp32 on {top1:.1%} of the tokens"
         assert distance <= _SAME_KL, f"at fp32 it is {distance:.2g} nats from fp32"
+
+
+def assert_says_who_it_is(facts: Facts) -> None:
+    """It names itself or its device, what it does not know has a reason, and all of it survives run.json."""
+    known = facts.executor.facts
+    assert {"software.framework.name", "software.runtime.name", "accelerator.product"} & set(known), (
+        "it says nothing of itself"
+    )
+    for field, fact in known.items():
+        assert fact.value is not None or fact.reason, f"{field} has neither a value nor a reason"
+    assert decode(Facts, json.loads(json.dumps(encode(facts), allow_nan=False))) == facts

@@ -14,7 +14,7 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.step import Exchange
 from twinlens.testing.case import Case
 from twinlens.testing.definition import quiet
-from twinlens.testing.facts import assert_says_who_it_is
+from twinlens.testing.evidence import assert_says_who_it_is
 
 _TIMES = 4
 

@@ -19,8 +19,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.testing.case import Case
 from twinlens.testing.definition import quiet
-from twinlens.testing.evidence import assert_fidelity, assert_products, assert_weights
-from twinlens.testing.facts import assert_says_who_it_is
+from twinlens.testing.evidence import assert_fidelity, assert_products, assert_says_who_it_is, assert_weights
 from twinlens.testing.schedules import SessionOfTurns, TimedRequests, Watched
 
 BATCH = 3

@@ -16,7 +16,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
 from twinlens.testing.case import Case
 from twinlens.testing.definition import quiet
-from twinlens.testing.facts import assert_says_who_it_is
+from twinlens.testing.evidence import assert_says_who_it_is
 
 STEPS = 4
 _PHASES = ("data_ns", "forward_ns", "backward_ns", "communicate_ns", "optimize_ns")

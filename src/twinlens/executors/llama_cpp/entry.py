@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from twinlens.executors.capabilities import SETTINGS, Capabilities, Executor, Option
+from twinlens.executors.capabilities import SETTINGS, Capabilities, Option
+from twinlens.executors.in_process.entry import engine_executor
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
-    from twinlens.executors.protocol import Server
     from twinlens.spec.study import RunSpec
 
 
@@ -35,18 +35,8 @@ _OPTIONS = {
 }
 
 
-def _server() -> Server:
-    from twinlens.executors.in_process.engine_server import EngineServer
-
-    return EngineServer("llama-cpp-engine", _runtime)
-
-
-def _preload(spec: RunSpec) -> None:
-    _runtime(spec)
-    _server()
-
-
-EXECUTOR = Executor(
+EXECUTOR = engine_executor(
+    "llama-cpp-engine",
     Capabilities(
         families=("decoder",),
         precisions=("fp32", "fp16", "int8-dynamic", "int4-dynamic"),
@@ -61,6 +51,5 @@ EXECUTOR = Executor(
         # llama.cpp itself keeps the cache in fp16 whatever the weights are, and rounds to fp16 inside flash attention.
         unasked=("KV format as the precision says, and at fp32 no flash attention",),
     ),
-    server=_server,
-    preload=_preload,
+    _runtime,
 )

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Executor, Option
+from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Option
+from twinlens.executors.in_process.entry import engine_executor
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
-    from twinlens.executors.protocol import Server
     from twinlens.spec.study import RunSpec
 
 
@@ -37,27 +37,10 @@ def _runtime(spec: RunSpec) -> Runtime:
     return RUNTIME
 
 
-def _server() -> Server:
-    from twinlens.executors.in_process.engine_server import EngineServer
-
-    return EngineServer("onnxruntime", _runtime)
-
-
-def _preload(spec: RunSpec) -> None:
-    _runtime(spec)
-    _server()
-
-
 def _served_runtime(spec: RunSpec) -> Runtime:
     from twinlens.executors.onnxruntime.decoder import SERVED
 
     return SERVED
-
-
-def _served() -> Server:
-    from twinlens.executors.in_process.engine_server import EngineServer
-
-    return EngineServer("onnxruntime", _served_runtime)  # the extra to install
 
 
 _CAN = Capabilities(
@@ -72,9 +55,10 @@ _CAN = Capabilities(
     quantises=True,
     compares_with_fp32=True,
 )
-EXECUTOR = Executor(_CAN, server=_server, preload=_preload)
+EXECUTOR = engine_executor("onnxruntime", _CAN, _runtime)
 _MOST = Option(8, description="Sequences that the engine may have in one batch.", tunes=True)
-SERVED = Executor(
+SERVED = engine_executor(
+    "onnxruntime",
     replace(
         _CAN,
         families=("decoder",),
@@ -83,6 +67,5 @@ SERVED = Executor(
         options={"most_together": _MOST},
         nobody_joins="batches statically on a processor: a batch ends before the next one begins",
     ),
-    server=_served,
-    preload=_preload,
+    _served_runtime,
 )

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, SETTINGS, Capabilities, Executor, Option
+from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, SETTINGS, Capabilities, Option
+from twinlens.executors.in_process.entry import engine_executor
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
-    from twinlens.executors.protocol import Server
     from twinlens.spec.study import RunSpec
 
 
@@ -47,24 +47,6 @@ def _served_runtime(spec: RunSpec) -> Runtime:
     return SERVED
 
 
-def _served() -> Server:
-    from twinlens.executors.in_process.engine_server import EngineServer
-
-    return EngineServer("openvino", _served_runtime)  # the extra to install
-
-
-def _server() -> Server:
-    from twinlens.executors.in_process.engine_server import EngineServer
-
-    return EngineServer("openvino", _runtime)
-
-
-def _preload(spec: RunSpec) -> None:
-    import openvino  # noqa: F401
-
-    _server()
-
-
 _CAN = Capabilities(
     families=ALL_FAMILIES,
     precisions=tuple(dict.fromkeys(_OF_TEXT + _OF_IMAGES)),
@@ -79,9 +61,10 @@ _CAN = Capabilities(
     # Its own defaults compute fp32 models in bf16, keep the KV cache in 8 bits and may quantise activations.
     unasked=("INFERENCE_PRECISION_HINT, KV_CACHE_PRECISION, DYNAMIC_QUANTIZATION_GROUP_SIZE as the precision says",),
 )
-EXECUTOR = Executor(_CAN, server=_server, preload=_preload)
+EXECUTOR = engine_executor("openvino", _CAN, _runtime)
 _MOST = Option(16, description="Sequences that the engine may have in one batch.", tunes=True)
-SERVED = Executor(
+SERVED = engine_executor(
+    "openvino",
     replace(
         _CAN,
         families=("decoder",),
@@ -90,6 +73,5 @@ SERVED = Executor(
         packages=("openvino-genai",),
         options={"most_together": _MOST, "settings": SETTINGS},
     ),
-    server=_served,
-    preload=_preload,
+    _served_runtime,
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Capabilities, Executor
+from twinlens.executors.capabilities import Capabilities
+from twinlens.executors.in_process.entry import engine_executor
 
 if TYPE_CHECKING:
     from twinlens.executors.in_process.engine import Runtime
-    from twinlens.executors.protocol import Server
     from twinlens.spec.study import RunSpec
 
 _INSTALL = "pip install 'twinlens[onnxruntime]' 'tensorrt>=10,<11' (it needs an NVIDIA GPU)"
@@ -30,13 +30,8 @@ def _runtime(spec: RunSpec) -> Runtime:
     return VISION
 
 
-def _server() -> Server:
-    from twinlens.executors.in_process.engine_server import EngineServer
-
-    return EngineServer("tensorrt", _runtime)
-
-
-EXECUTOR = Executor(
+EXECUTOR = engine_executor(
+    "tensorrt",
     Capabilities(
         families=("vit", "resnet"),
         precisions=("fp32", "tf32", "fp16", "bf16", "int8-static"),
@@ -50,5 +45,5 @@ EXECUTOR = Executor(
         unasked=("BuilderFlag.TF32 as the precision says",),  # TensorRT itself computes fp32 in TF32
         tried=False,
     ),
-    server=_server,
+    _runtime,
 )
