@@ -9,9 +9,6 @@ from datetime import date
 from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import coo_array
-from scipy.stats import t as student
 
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.answer import Said, serving_answer, serving_groups, training_answer, training_groups
@@ -141,6 +138,8 @@ def _bands(
 
 def _reach(logs: Sequence[float], floor: float) -> float:
     """How far one more lies, as a logarithm: Student's t at `LEVEL`, at least the floor."""
+    from scipy.stats import t as student
+
     free = len(logs) - 1
     spread = math.sqrt(sum(each * each for each in logs) / free)
     reach = float(student.ppf((1 + LEVEL) / 2, free)) * spread * math.sqrt(1 + 1 / len(logs))
@@ -220,6 +219,8 @@ class _Unknowns:
 
     def by_parameter(self, change: Array) -> Any:
         """Derivatives by constant (questions × names) as derivatives by parameter, sparse."""
+        from scipy.sparse import coo_array
+
         many, own = len(self.names), np.arange(len(change))
         values = np.concatenate([(change * self.wide).ravel(), (change[self.row] * self.near[self.column]).ravel()])
         lines = np.concatenate([np.repeat(own, many), np.repeat(self.row, many)])
@@ -286,6 +287,8 @@ class _Rows:
 
 def _least(unknowns: _Unknowns, rows: _Rows) -> Array:
     """Parameters of the least loss: Levenberg-Marquardt, with the residuals reweighted in each round."""
+    from scipy.linalg import cho_factor, cho_solve
+
     x, damping = np.zeros(unknowns.count), 1.0
     at = np.log(rows.predict(unknowns.logs(x)))
     raw = rows.residuals(at)
