@@ -32,8 +32,7 @@ def meant() -> set[str]:
 @pytest.fixture
 def any_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor that takes tf32 for an answer: the flags are those of a GPU, the arithmetic stays fp32."""
-    for module in (infer, train):
-        monkeypatch.setattr(module, "refuse_unsupported", lambda name, device: None)
+    monkeypatch.setattr(train, "refuse_unsupported", lambda name, device: None)
 
 
 def test_tf32_then_another_precision_in_one_process_raises_nothing_and_both_apis_agree() -> None:

@@ -18,8 +18,8 @@ from test_launch_study import served
 
 from material import fixed, inference, spec_of
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.launch import log as log_folders
 from twinlens.executors.launch import server as launching
-from twinlens.executors.launch.log import log_folder as log_folders
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.process import Process
 from twinlens.executors.launch.ready import free_port, wait_until_ready

@@ -18,8 +18,6 @@ import sys
 import time
 from typing import Any
 
-from twinlens.record.codec import encode
-
 _HEAD_BYTES, _PIECE_BYTES = 65536, 65536
 _BAD_GATEWAY = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -41,7 +39,7 @@ class Replica:
             print(f"replica {self.place} ended with code {self.process.returncode}", flush=True)
         return not self.is_down
 
-    def __json__(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {
             "replica": self.place, "pid": self.process.pid, "port": self.port, "requests": self.sent,
             "lost": self.lost, "lives": self.lives(), "gpus": self.gpus,
@@ -61,7 +59,7 @@ class Balancer:
             body = await client.readexactly(_length(head))
             path = head.split(b" ", 2)[1].decode("latin-1")
             if path == "/twinlens/replicas":
-                back.write(_json({"cpu_s": time.process_time(), "replicas": [encode(one) for one in self._replicas]}))
+                back.write(_json({"cpu_s": time.process_time(), "replicas": [one.to_json() for one in self._replicas]}))
             elif path == self._ready:
                 back.write(_json({}, 200 if await self._all_ready(head) else 503))
             else:
