@@ -145,3 +145,9 @@ def test_what_a_narrow_terminal_has_no_room_for_is_dropped_in_order_and_stays_on
     assert "w" * 70 not in plain(screen(document), 80)
     assert "b" * 20 in plain(screen(document), 80)
     assert "w" * 70 in html(document)
+
+
+def test_a_model_that_is_beaten_is_told_by_what_in_json() -> None:
+    found = plan.model(["8B", "qwen3-8b"], device="H100", users=16)
+    assert found.to_json()["beaten"] == dict(found.answer.beaten)
+    assert found.answer.beaten

@@ -183,7 +183,7 @@ class Choice:
             "device": self.device.name,
             "devices": self.devices,
             "best": self.best,
-            "beaten": self.beaten,
+            "beaten": dict(self.beaten),
             "models": self.candidates,
         }
 
