@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -178,3 +180,11 @@ def test_screen_and_page_mark_the_same_answers_as_close() -> None:
     assert all(f"{rows[each.device]}" in str(found) for each in close[:1])
     page = found.to_html()
     assert all(f">{rows[each.device]}</td>" in page for each in close)
+
+
+def test_a_plan_that_names_no_run_loads_nothing_that_reads_runs() -> None:
+    asked = "import sys; from twinlens.api.plan.fit import fit; fit('8B', device='H100'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "twinlens.planning.fit.answer" in loaded
+    assert not {"scipy", "pyarrow", "altair", "twinlens.record.run", "twinlens.stats.run_summary"} & loaded

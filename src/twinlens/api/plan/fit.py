@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
 from twinlens.api.documented import Documented, as_json
-from twinlens.api.plan.like import LikeMemory, like_memory
 from twinlens.api.plan.reading.amount import UNREADABLE
 from twinlens.api.plan.reading.options import (
     COUNT,
@@ -50,6 +49,7 @@ from twinlens.system.home_folder import catalogue_folder
 from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
 
 if TYPE_CHECKING:
+    from twinlens.api.plan.like import LikeMemory
     from twinlens.api.words import PlanFitWords
     from twinlens.reporting.document.block import Document
 
@@ -134,12 +134,18 @@ def fit(model: str | None = None, **words: Unpack[PlanFitWords]) -> FitResult:
     TL204), and for values that cannot be or belong to the other lens (TL231).
     """
     given: dict[str, Any] = {"model": model, **words}
-    seen = like_memory(given["like"]) if given.get("like") is not None else None
+    seen = _seen(given["like"]) if given.get("like") is not None else None
     if given.get("train") is None and seen is not None and isinstance(seen.plan, Training):
         given["train"] = seen.plan.method
     if given.get("train") is not None:
         return _training(TrainingFit.read(VERB.name, given, ServingFit), seen)
     return _serving(ServingFit.read(VERB.name, given, TrainingFit), seen)
+
+
+def _seen(like: Any) -> LikeMemory:
+    from twinlens.api.plan.like import like_memory  # what reads runs is not loaded where nobody names one
+
+    return like_memory(like)
 
 
 def _subject(asked: _Fit, seen: LikeMemory | None) -> Subject:
