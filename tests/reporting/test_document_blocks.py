@@ -22,6 +22,7 @@ from twinlens.reporting.document.block import (
     Line,
     Row,
     Table,
+    Title,
     texts,
 )
 from twinlens.reporting.document.html import html
@@ -107,6 +108,7 @@ def _table(rows: list[tuple[str, str]], rank: int) -> Table:
 
 
 BLOCKS: st.SearchStrategy[Block] = st.one_of(
+    st.builds(Title, WORDS, rank=RANKS),
     st.builds(Line, WORDS, rank=RANKS),
     st.builds(Row, WORDS, st.lists(WORDS, min_size=1, max_size=7).map(tuple), rank=RANKS, apart=st.booleans()),
     st.builds(_table, st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=15), RANKS),
@@ -151,3 +153,11 @@ def test_a_model_that_is_beaten_is_told_by_what_in_json() -> None:
     found = plan.model(["8B", "qwen3-8b"], device="H100", users=16)
     assert found.to_json()["beaten"] == dict(found.answer.beaten)
     assert found.answer.beaten
+
+
+def test_a_long_table_shows_the_rows_of_a_first_screen_on_its_page_and_folds_the_whole() -> None:
+    rows = tuple((Cell(f"row {number}"), Cell("1")) for number in range(20))
+    page = html(Document("t", "s", (Table("c", ("a", "b"), rows, short=rows[:2]),)))
+    shown, _, folded = page.partition("<details")
+    assert [f">row {number}</th>" in shown for number in (0, 1, 2)] == [True, True, False]
+    assert all(f">row {number}</th>" in folded for number in range(20))

@@ -12,6 +12,7 @@ from report_material import Pair, image_run, inference_run, study, training_run
 from twinlens.api.notebook import register
 from twinlens.errors import BadInput
 from twinlens.measurement.study import Outcome
+from twinlens.record.estimate import Estimate
 from twinlens.record.finding import in_words
 from twinlens.record.run import Runs
 from twinlens.reporting.html.render import render, with_cards, write
@@ -225,3 +226,13 @@ def test_no_published_report_has_a_path_of_the_machine_that_measured() -> None:
     page = (Path(__file__).parents[2] / "docs" / "sample-report.html").read_text(encoding="utf-8")
     assert not re.search(r"[\s>\"](/tmp|/home|/root|/work)/", page)
     assert "TORCHINDUCTOR_CACHE_DIR a path" in page
+
+
+def test_a_panel_draws_no_interval_where_an_end_of_it_is_not_known(demo: list[Pair]) -> None:
+    from twinlens.reporting.html.render import _bar
+
+    entry = view(demo).lenses[0].entries[0]
+    known = Estimate(10.0, "tokens/s", "by hand", "derived", low=8.0, high=12.0, n=3)
+    assert (_bar(entry, known, 20.0).low, _bar(entry, known, 20.0).span) == ("40.00", "20.00")
+    for open_end in (replace(known, high=None), replace(known, low=None, high=None)):
+        assert (_bar(entry, open_end, 20.0).low, _bar(entry, open_end, 20.0).span) == ("", "")

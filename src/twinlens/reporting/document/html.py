@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -102,18 +102,25 @@ def _parts(document: Document) -> Iterator[Part]:
     for kind, group in groupby((each for each in document.blocks if _kind(each)), _kind):
         blocks = list(group)
         if kind == "table":
-            yield from (Part("table", (each,), each.caption, len(each.rows) > _LONG or each.rank >= DETAIL)
-                        for each in blocks if isinstance(each, Table))  # fmt: skip
+            yield from (part for each in blocks if isinstance(each, Table) for part in _tables(each))
         elif kind == "charts":
             drawn = tuple(chart for each in blocks for chart in _charts(each))
             yield from [Part("charts", drawn)] if drawn else []
-        else:
-            yield Part(
-                "lines" if kind == "lines" else "rows", tuple(each for each in blocks if isinstance(each, Line | Row))
-            )
+        elif kind:
+            yield Part(kind, tuple(each for each in blocks if isinstance(each, Title | Line | Row)))
     tops = tuple(told(each) for block in document.blocks if isinstance(block, Arithmetic) for each in block.tops)
     if tops:
         yield Part("arithmetic", tops)
+
+
+def _tables(table: Table) -> Iterator[Part]:
+    """A table; of a long one the rows of a first screen, and the whole of it folded."""
+    if len(table.rows) <= _LONG or table.rank >= DETAIL:
+        yield Part("table", (table,), table.caption, table.rank >= DETAIL)
+        return
+    if table.short:
+        yield Part("table", (replace(table, rows=table.short),), table.caption)
+    yield Part("table", (table,), table.caption, True)
 
 
 def _kind(block: Block) -> Literal["", "title", "lines", "rows", "table", "charts"]:

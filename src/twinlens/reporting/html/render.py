@@ -212,7 +212,8 @@ _MOST = 5
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One point: its value and interval in words, and where they lie in per cent of the width."""
+    """One point: its value and interval in words, and where they lie in per cent of the width. `low` and `span` are ""
+    where an end of the interval is not known: nothing is drawn then."""
 
     name: str
     precision: str
@@ -273,12 +274,20 @@ def _panel(lens: Lens, entries: Sequence[Entry], points: int, said: str, diagnos
 
 def _bar(entry: Entry, estimate: Estimate, most: float) -> Bar:
     value = float(estimate.value or 0.0)
-    low, high = (value if end is None else float(end) for end in (estimate.low, estimate.high))
+    low, high = estimate.low, estimate.high
+    start, span = (_part(low, most), _part(high - low, most)) if low is not None and high is not None else ("", "")
     return Bar(
         display.clean(entry.name, 60),
         entry.precision,
         display.value(estimate),
         display.bare_bounds(estimate) or "no interval",
         entry.group.validity,
-        *(f"{100 * max(0.0, each) / most:.2f}" for each in (value, low, high - low)),
+        _part(value, most),
+        start,
+        span,
     )
+
+
+def _part(value: float, most: float) -> str:
+    """A length in per cent of the longest, for a style."""
+    return f"{100 * max(0.0, value) / most:.2f}"
