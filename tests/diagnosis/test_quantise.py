@@ -113,7 +113,7 @@ def test_the_measured_ratio_decides_and_says_where_the_prediction_is_wrong() -> 
         siblings = {"bf16": Sibling(other, measured, ABSENT, is_ranked=False, passes=False)}
         found = of(quantise(stepped(60e9, 100e9, "fp32"), siblings), "bf16")
         assert (found.code, found.numbers["is_outside"]) == (code, outside)
-        assert "no-go" in sentence_of(found)
+        assert "quality fail" in sentence_of(found)
         assert "not valid" in sentence_of(found)
         assert ("prediction lies outside" in sentence_of(found)) is outside
         assert f"measured ×{measured.value}" in clause_of(found).replace("1.60", "1.6").replace("1.10", "1.1") \

@@ -76,9 +76,9 @@ def test_what_is_not_valid_says_so_before_its_number(page: Page) -> None:
 def test_energy_and_fidelity_stand_beside_speed(page: Page) -> None:
     assert "not measured" in page.text
     assert "energy (no readable energy counter on this host" in page.text
-    for word in ("no-go", "reference", "top-1 98.5%"):
+    for word in ("fail", "reference", "top-1 98.5%"):
         assert word in page.text
-    assert "No-go for int4-weight: top-1 agreement 0.885 is below 0.95." in page.text
+    assert "Quality check failed for int4-weight: top-1 agreement 0.885 is below 0.95." in page.text
 
 
 def test_every_metric_links_to_its_definition(page: Page) -> None:

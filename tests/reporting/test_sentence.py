@@ -30,7 +30,7 @@ def test_each_lens_gets_its_factor_with_its_interval(demo: list[Pair]) -> None:
     assert training.startswith("Training: bf16 sustains 2.76× (2.7")
     assert "the tokens/s of fp32" in training
     assert inference.startswith("Inference: int8-weight sustains 2.0")
-    assert "passes the fidelity gate" in inference
+    assert "passes the quality check" in inference
     assert inference.endswith("Not valid: int4-weight.")
     assert "neither predicts the other" in apart
     assert "2.76× in training" in apart
@@ -47,7 +47,7 @@ def test_a_fast_precision_that_fails_the_gate_is_not_sold(tmp_path: Path) -> Non
     ]
     text = said(failed)[1]
     assert "int8-weight sustains" in text
-    assert "but fails the fidelity gate" in text
+    assert "but fails the quality check" in text
     assert "the fastest that passes is bf16 at 1.8" in text
 
 

@@ -64,8 +64,8 @@ def test_two_runs_give_a_range_and_the_table_says_so(tmp_path: Path) -> None:
 
 def test_the_gate_stands_beside_speed(demo: list[Pair]) -> None:
     rows = {line.split()[0]: line for line in shown(demo, "inference").splitlines() if line.strip()}
-    assert " go " in rows["int8-weight"]
-    assert " no-go " in rows["int4-weight"]
+    assert " pass " in rows["int8-weight"]
+    assert " fail " in rows["int4-weight"]
     assert " ref " in rows["fp32"]
 
 

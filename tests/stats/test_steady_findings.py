@@ -39,7 +39,7 @@ def test_a_disturbance_is_a_finding_with_its_count_share_effect_and_time() -> No
         "count": 2, "share": pytest.approx(0.31), "effect": 0.25, "factor": 3.0, "begin_s": 24.0, "end_s": 40.0
     }  # fmt: skip
     assert sentence_of(found) == (
-        "The run left its level 2 times, for 31 % of the window: from 24.0 to 40.0 s its work took 3.00 times as long. "
+        "The speed changed 2 times, for 31 % of the window: from 24.0 to 40.0 s the work took 3.00 times as long. "
         "The figures include this time, which changes them by 25 %."
     )
     (passing,) = disturbed(replace(FLAT, disturbed=Disturbed((small,), 0.01, False)))

@@ -19,7 +19,7 @@ from twinlens.stats.summary.group import Group, group
 
 def gate(outcome: Outcome, demanded: str = "valid") -> None:
     """Raises GateFailed naming the first point that is not `demanded` ("valid", "provisional"), or has a finding which
-    fails a gate: an SLO that is missed or undecided, a missed target, a no-go.
+    fails a gate: an SLO that is missed or undecided, a missed target, a failed quality check.
 
     A try that failed and was made again is not held against the study. Of a search the runs beyond the limit are meant
     to fail: it fails itself where no rate met the SLO.

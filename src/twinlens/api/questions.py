@@ -34,7 +34,7 @@ Quiet = Annotated[bool, telling("No progress.", FLAG, "-q", "--quiet")]
 Page = Annotated[Path, telling("Write an HTML page, too.", PAGE, "-o", "--output")]
 _GATE = (
     "Exit 1 if a point is not in that state (valid if none is named), misses its target, its SLO is missed or "
-    "undecided, or it is a no-go."
+    "undecided, or its quality check fails."
 )
 
 

@@ -80,7 +80,7 @@ def _runs_here(can: Capabilities) -> tuple[str, str]:
     if not is_installed(can.packages) and (python := python_beside(can)):
         return "yes", f'with executor.options.python = "{python}"'
     if not can.tried:
-        return "recorded output only", "nobody could run it where Twinlens was built"
+        return "recorded output only", "it could not be run where Twinlens was built"
     if not is_installed(can.packages):
         return "no", can.install or f"none of {', '.join(can.packages)} is installed"
     return "yes", ""

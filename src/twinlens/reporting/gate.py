@@ -1,4 +1,4 @@
-"""The go / no-go of a lower precision, as one word and the numbers beside it."""
+"""The quality check of a lower precision: pass or fail, and the numbers beside it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.fidelity import AGREEMENTS
 from twinlens.stats.summary.group import Group
 
-Word = Literal["go", "no-go", "reference", "not measured"]
+Word = Literal["pass", "fail", "reference", "not measured"]
 
 
 def gate_word(group: Group) -> Word:
-    """ "go" only if every run that was compared passed, "no-go" if any failed; fp32 is the reference of itself."""
+    """ "pass" only if every run that was compared passed, "fail" if any failed; fp32 is the reference of itself."""
     gates = [run.gate for run in group.runs if run.gate]
     if not gates:
         return "reference" if group.point.get("precision") == "fp32" else "not measured"
-    return "go" if all(gate.go for gate in gates) else "no-go"
+    return "pass" if all(gate.go for gate in gates) else "fail"
 
 
 AGREEMENT = {"top1_agreement": "top-1", "answer_agreement": "answer"}
-"""Agreements, in the cell of a gate."""
+"""Agreements, in the cell of a quality check."""
 
 
 def agreement_words(group: Group) -> str:
@@ -40,14 +40,14 @@ def agreement_of(group: Group) -> tuple[str, Estimate] | None:
 
 
 def gate_legend(groups: Sequence[Group]) -> str:
-    """The numbers that stand under the words of a gate."""
+    """The numbers that stand under the words of a quality check."""
     seen = {pair[0] for group in groups if (pair := agreement_of(group))}
     named = " or ".join(name for name in (METRICS[key].label for key in AGREEMENTS) if name in seen)
-    return f"gate: fidelity against fp32 (ref) and {named or METRICS[AGREEMENTS[0]].label}."
+    return f"quality: pass or fail against fp32 (ref), and {named or METRICS[AGREEMENTS[0]].label}."
 
 
 def why_no_gate(group: Group) -> str:
-    """Why nothing was compared, for a group whose gate says "not measured"."""
+    """Why nothing was compared, for a group whose quality check says "not measured"."""
     absent = [group.metrics[name] for name in AGREEMENTS if name in group.metrics]
     return absent[0].reason or "" if absent else "no output was compared with a reference"
 

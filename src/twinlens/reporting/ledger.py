@@ -139,7 +139,7 @@ def in_all_words(ledger: Ledger) -> str:
     which = (
         f"Step {left_out[0]} fails its" if len(left_out) == 1 else f"Steps {display.join_names(left_out)} fail their"
     )
-    return f"{words} {which} fidelity gate and count{'s' if len(left_out) == 1 else ''} in no total."
+    return f"{words} {which} quality check and count{'s' if len(left_out) == 1 else ''} in no total."
 
 
 def _together(last: Step, which: str) -> str:

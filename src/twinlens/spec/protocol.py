@@ -10,7 +10,7 @@ from twinlens.spec.frozen import Spec
 
 
 class Tolerance(Spec):
-    """The go / no-go gate of a lower precision against fp32 on the same prompts."""
+    """The quality check of a lower precision against fp32 on the same prompts."""
 
     top1_agreement: Annotated[float, Field(ge=0, le=1)] = Field(
         0.95, description="The least share of tokens on which a lower precision agrees with fp32."
@@ -95,7 +95,9 @@ class Protocol(Spec):
         description="See whether a server over HTTP caches, miscounts, changes or shortens answers under load, and "
         "compare the greedy answers of points.",
     )
-    tolerance: Tolerance = Field(Tolerance(), description="The limits of the go / no-go gate of a lower precision.")
+    tolerance: Tolerance = Field(
+        Tolerance(), description="Limits of the quality check of a lower precision: pass or fail."
+    )
     stall: Stall | None = Field(
         None,
         examples=[{"at_s": 10.0, "for_s": 2.0}],

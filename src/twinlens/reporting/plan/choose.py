@@ -63,7 +63,7 @@ def _blocks(answer: Choice, notes: Sequence[Finding]) -> Iterator[Block]:
     yield row("sold", sold_words(answer), short=sold_words(answer, _FIRST), rank=2)
     yield row("models", told, short=[*told[: 1 + _FIRST], *more])
     yield row("+10 %", [*_slopes(answer), UNMOVED], rank=DETAIL if first.parts else 3, first=len(_slopes(answer)))
-    yield row("branch", _clauses(answer.branch))
+    yield row("decided", _clauses(answer.branch))
     yield row("systems", _clauses(answer.system))
     apart = [each for each in answer.links if each.subject != "alone"] or answer.links[:1]
     links = [*apart[-1:], *(each for each in answer.links if each not in apart[-1:])]

@@ -171,7 +171,7 @@ def remarks(run: Run, summary: Summary) -> dict[str, str]:
     if isinstance(workload, InferenceWorkload) and workload.slo is not None:
         by_metric["slo_attainment"] = f"must be {100 * workload.slo.quantile:g}%: {limits_of(workload.slo)}"
     if "offered_requests_per_s" in summary.metrics:
-        by_metric["goodput_per_s"] = f"of {value(summary.metrics['offered_requests_per_s'])} that came"
+        by_metric["goodput_per_s"] = f"of {value(summary.metrics['offered_requests_per_s'])} arriving"
     failed = summary.metrics.get("failed_share")
     if failed is not None and failed.value == 0 and failed.n:
         by_metric["failed_share"] = f"0 of {failed.n:,}"

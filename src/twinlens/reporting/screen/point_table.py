@@ -151,7 +151,7 @@ def point_columns(
         bool(agreement_of(group)) if served else gate_word(group) != "not measured" for group in groups
     ):
         wanted.append(
-            PointColumn("gate", tuple(_styled(group, _GATE.get(w := gate_word(group), w)) for group in groups), 4)
+            PointColumn("quality", tuple(_styled(group, _GATE.get(w := gate_word(group), w)) for group in groups), 4)
         )
     if any(group.retaken for group in groups) or len({len(group.runs) for group in groups}) > 1:
         wanted.append(PointColumn("runs", tuple(_styled(group, _runs(group)) for group in groups), 10))

@@ -131,8 +131,8 @@ def _paired(groups: Sequence[Group], paired: Sequence[Paired]) -> str | None:
         return None
     best = max(ratios, key=lambda pair: pair.result.ratio.value or 0.0)
     text = paired_words(best) + _quality(best.group, best.reference)
-    passing = [pair for pair in ratios if gate_word(pair.group) == "go"]
-    if gate_word(best.group) == "no-go" and passing:
+    passing = [pair for pair in ratios if gate_word(pair.group) == "pass"]
+    if gate_word(best.group) == "fail" and passing:
         second = max(passing, key=lambda pair: pair.result.ratio.value or 0.0)
         text += f"; the fastest that passes is {second.result.above} at {ratio_words(second)}"
     return f"{text}; {standing_words([best])}."
@@ -154,9 +154,9 @@ def _lens(groups: Sequence[Group]) -> str:
     if not ranked_ratios:
         return f"{_alone(ranked, names[id(ranked[0])])}{_left_out(groups, names)}"
     best = _for_choice(max(ranked_ratios, key=lambda pair: pair[2].value or 0.0), len(ranked_ratios))
-    passing = [pair for pair in ranked_ratios if gate_word(pair[0]) in ("go", "reference")]
+    passing = [pair for pair in ranked_ratios if gate_word(pair[0]) in ("pass", "reference")]
     text = _pair(*best, names) + _quality(*best[:2])
-    if best[0].lens == "inference" and gate_word(best[0]) == "no-go" and passing:
+    if best[0].lens == "inference" and gate_word(best[0]) == "fail" and passing:
         next_best = _for_choice(max(passing, key=lambda pair: pair[2].value or 0.0), len(ranked_ratios))
         text += f"; the fastest that passes is {names[id(next_best[0])]} at {comparison(next_best[2])}"
     return f"{text}.{_left_out(groups, names)}"
@@ -186,9 +186,9 @@ def _quality(group: Group, other: Group) -> str:
         word = gate_word(group)
         agreement = agreement_of(group)
         shown = f" ({agreement[0]} {display.value(agreement[1])})" if agreement else ""
-        if word == "no-go":
-            return f", but fails the fidelity gate{shown}"
-        return f" and passes the fidelity gate{shown}" if word == "go" else "; its fidelity was not measured"
+        if word == "fail":
+            return f", but fails the quality check{shown}"
+        return f" and passes the quality check{shown}" if word == "pass" else "; its fidelity was not measured"
     times = [side.metrics.get("time_to_target_s") for side in (group, other)]
     if all(target_time is not None and target_time.value is not None for target_time in times):
         first, second = (display.value(target_time) for target_time in times)

@@ -16,8 +16,8 @@ ITEM_RATES = ("embedded_texts_per_s", "reranked_documents_per_s", "inference_ima
 """Rates of answers in one piece, one of which such a run has."""
 
 
-GATE = column(*AGREEMENTS, head="gate")
-"""The fidelity gate as a word, with the share of tokens that agree."""
+GATE = column(*AGREEMENTS, head="quality")
+"""The quality check as a word, with the share of tokens that agree."""
 
 
 def served_columns(groups: Sequence[Group]) -> tuple[Column, ...]:

@@ -44,7 +44,7 @@ def served_table(load: LoadKind, groups: Sequence[Group], notes: Footnotes, runs
     columns = tuple(column for column in wanted if column is not GATE)  # it stands below the verdict: 80 columns
     for head in (PLACE_HEADS[load], *(each.head for each in columns)):
         table.add_column(head.replace(" ", "\n"), justify="right", no_wrap=True)
-    table.add_column("verdict\ngate" if gated else "verdict", no_wrap=True)
+    table.add_column("verdict\nquality" if gated else "verdict", no_wrap=True)
     for group in groups:
         _add(table, group, columns, notes, gated=gated)
     title = Text(
@@ -130,8 +130,8 @@ def _gate(group: Group, notes: Footnotes, style: str) -> Text:
     """ "go 99.2%"."""
     agreed, word = agreement_of(group), gate_word(group)
     if agreed is None:
-        return Text(f"{display.ABSENT} {notes.mark(f'gate: not measured: {why_no_gate(group)}')}", style=style)
-    return Text(f"{word} {display.value(agreed[1])}", style={"go": "green", "no-go": "red"}.get(word, style))
+        return Text(f"{display.ABSENT} {notes.mark(f'quality: not measured: {why_no_gate(group)}')}", style=style)
+    return Text(f"{word} {display.value(agreed[1])}", style={"pass": "green", "fail": "red"}.get(word, style))
 
 
 def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:

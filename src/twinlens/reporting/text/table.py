@@ -119,7 +119,7 @@ def _empty(lens: Lens, groups: Sequence[Group]) -> Table:
     for column in columns(lens, groups):
         table.add_column(column.head.replace(" ", "\n"), justify="right", no_wrap=True)
         if lens == "inference" and column.head == "memory":
-            table.add_column("gate", justify="right", no_wrap=True)
+            table.add_column("quality", justify="right", no_wrap=True)
     return table
 
 
@@ -154,9 +154,9 @@ def _cell(column: Column, group: Group, notes: Footnotes, style: str) -> Text:
 def _fidelity(group: Group, notes: Footnotes, style: str) -> Text:
     word, agreement = gate_word(group), agreement_of(group)
     under = display.value(agreement[1]) if agreement else ""
-    colour = {"go": "green", "no-go": "red"}.get(word, style)
+    colour = {"pass": "green", "fail": "red"}.get(word, style)
     if word == "not measured":
-        return Text(f"{display.ABSENT} {notes.mark(f'gate: not measured: {why_no_gate(group)}')}", style=style)
+        return Text(f"{display.ABSENT} {notes.mark(f'quality: not measured: {why_no_gate(group)}')}", style=style)
     first = {"reference": "ref"}.get(word, word)
     return Text(f"{first}\n{under}", style=colour)
 

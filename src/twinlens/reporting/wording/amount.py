@@ -162,7 +162,7 @@ def compared_name(name: str) -> str | None:
 
 LACKS = {
     "in-the-rent": "energy: in the rent",
-    "price-of-energy": "energy: nobody said what a kWh costs (--energy)",
+    "price-of-energy": "energy: the price of a kWh was not given (--energy)",
     "an-api-does-not-say": "hardware and energy: the price of an API does not say",
     "tokens-of-a-request": "a million tokens: give --input-tokens and --output-tokens",
     "output-weight": "input and output tokens apart: give --output-weight, the cost of an output token in input tokens",

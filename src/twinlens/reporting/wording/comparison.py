@@ -34,7 +34,7 @@ def several_differ(finding: Finding) -> str:
 def precision_compared(finding: Finding) -> str:
     a, b = numbers(finding, "a", "b")
     gates = [(letter, finding.numbers.get(f"{letter.lower()}_passes")) for letter in "AB"]
-    told = [f"{letter} {'passes' if go else 'fails'} the fidelity gate" for letter, go in gates if go is not None]
+    told = [f"{letter} {'passes' if go else 'fails'} the quality check" for letter, go in gates if go is not None]
     quality = f" ({', '.join(told)})" if told else ""
     return f"{a} and {b} are different products: read the quality of each beside its speed{quality}."
 

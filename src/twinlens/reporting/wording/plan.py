@@ -130,8 +130,8 @@ def unknown(finding: Finding) -> str:
     model, needs = numbers(finding, "model", "needs")
     lacks = {
         "layers": "its layers are not known: name a model, or give its config.json",
-        "rate": "no rate is known of it" if finding.subject != "events" else "nobody's count is known: --table FILE",
-        "hours": "its length is not known: say --hours",
+        "rate": "no rate is known of it" if finding.subject != "events" else "no count is published: --table FILE",
+        "hours": "how long it runs is not known: --hours",
         "watts": "its power is not known",
         "link": "no link is known: say --link",
         "device-rate": "no rate of the device is known in 16 bits or fp32",

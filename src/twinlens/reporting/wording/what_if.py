@@ -157,7 +157,7 @@ def _measured(finding: Finding) -> str:
     count = f", n = {ratio.n}" if ratio.n else ""
     ranked = "" if finding.numbers.get("ranked") else "; not valid"
     passes = finding.numbers.get("passes")
-    gate = "" if passes is None else "; fidelity go" if passes else "; fidelity no-go"
+    gate = "" if passes is None else "; quality pass" if passes else "; quality fail"
     outside = " The prediction lies outside it." if finding.numbers.get("is_outside") else ""
     return f"Measured: ×{digits(ratio.value, 3)} ({bounds or 'no interval'}{count}{ranked}{gate}).{outside}"
 

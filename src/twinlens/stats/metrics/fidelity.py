@@ -60,7 +60,7 @@ def fidelity(rows: Sequence[FidelityRow], compared: Compared | None = None) -> d
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Go or no-go of a lower precision. `broken`: a finding for each limit of the tolerance that was not kept."""
+    """Pass or fail of a lower precision. `broken`: a finding for each limit of the tolerance that was not kept."""
 
     go: bool
     broken: tuple[Finding, ...]
@@ -68,7 +68,7 @@ class Gate:
 
 
 def fidelity_gate(metrics: dict[str, Estimate], tolerance: Tolerance) -> Gate | None:
-    """Go or no-go of a lower precision; None where nothing was compared."""
+    """Pass or fail of a lower precision; None where nothing was compared."""
     if all(name not in metrics or metrics[name].value is None for name in AGREEMENTS):
         return None
     broken = []
