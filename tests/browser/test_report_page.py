@@ -174,9 +174,15 @@ def test_the_first_screen_holds_both_lenses_side_by_side_and_the_page_is_six_scr
     assert folds, "a keyboard opens what is folded"
 
 
-def test_on_a_phone_the_answer_of_the_first_lens_is_on_the_first_screen(browser: Any, report: Path) -> None:
+def test_on_a_phone_the_figures_of_both_lenses_are_on_the_first_screen_and_share_a_scale(
+    browser: Any, report: Path
+) -> None:
     opened = Opened(browser, report, 390)
-    assert opened.ask("document.querySelector('.rates').getBoundingClientRect().bottom") <= 844
+    ends = opened.ask("[...document.querySelectorAll('.rates')].map(one => one.getBoundingClientRect().bottom)")
+    assert len(ends) == 2
+    assert max(ends) <= 844
+    widths = opened.ask("[...document.querySelectorAll('.rate')].map(one => one.getBoundingClientRect().width)")
+    assert len(set(widths)) == 1, "a bar that is twice as long stands for twice the rate"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
