@@ -74,7 +74,7 @@ def _zero(spec: RunSpec) -> tuple[Loop, Loop]:
     import deepspeed
 
     from twinlens.executors.torch.deepspeed.engine import divided_by
-    from twinlens.executors.torch.deepspeed.options import ZeroOptions
+    from twinlens.executors.torch.deepspeed.entry import ZeroOptions
 
     deepspeed.init_distributed(dist_backend="gloo")
     asked = ZeroOptions.of(spec.executor.options)

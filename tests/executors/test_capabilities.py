@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import twinlens
 from material import fixed, inference, spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.refuse import refuse_unsupported
@@ -96,3 +100,13 @@ def test_asking_what_one_executor_can_do_imports_no_arrays_and_no_tables(kind: s
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_every_maker_that_is_named_by_its_place_is_there() -> None:
+    package = Path(twinlens.__file__).parent
+    texts = (path.read_text() for path in package.rglob("*.py"))
+    places = [place for text in texts for place in re.findall(r"\bnamed\(\s*\"([\w.]+:\w+)\"", text)]
+    assert len(places) > 10
+    for module, _, name in (place.partition(":") for place in places):
+        tree = ast.parse(package.parent.joinpath(*module.split(".")).with_suffix(".py").read_text())
+        assert name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}, module

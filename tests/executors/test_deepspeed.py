@@ -17,7 +17,7 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.capabilities import Degrees
 from twinlens.executors.registry import capabilities
 from twinlens.executors.torch.deepspeed import program
-from twinlens.executors.torch.deepspeed.options import KIND, ZeroOptions, config_of, degrees_of
+from twinlens.executors.torch.deepspeed.entry import KIND, ZeroOptions, config_of, degrees_of
 from twinlens.executors.torch.deepspeed.program import built_in, program_of
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run

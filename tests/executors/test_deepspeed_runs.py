@@ -13,7 +13,7 @@ import pytest
 
 from material import quiet, spec_of, training
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.torch.deepspeed.options import KIND
+from twinlens.executors.torch.deepspeed.entry import KIND
 from twinlens.executors.torch.deepspeed.program import program_of
 from twinlens.executors.torch.model.build import build_model
 from twinlens.executors.torch.parallel.over_ranks import against_one_process, evaluation_over, facts_over, step_over

@@ -14,8 +14,8 @@ from material import inference, quiet, spec_of
 from plain_server import Answer as Sent
 from plain_server import Plain, plain, stream
 from twinlens.errors import BadInput
+from twinlens.executors.openai.entry import target_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.executors.openai.options import target_of
 from twinlens.record.codec import decode, encode
 from twinlens.record.executor.facts import Compared, Facts
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from twinlens.errors import BadInput
-from twinlens.executors.kserve.options import kserve_target
+from twinlens.executors.kserve.entry import kserve_target
 from twinlens.network.dialect.kserve import tensors_of
 
 URL = "http://127.0.0.1:8000"

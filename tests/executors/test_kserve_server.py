@@ -16,8 +16,8 @@ import pytest
 from kserve_model import CLASSES, SHAPE, scores
 
 from material import IMAGES, inference, measured, quiet, spec_of
+from twinlens.executors.kserve.entry import kserve_target
 from twinlens.executors.kserve.executor import KServeServer
-from twinlens.executors.kserve.options import kserve_target
 from twinlens.network.discovery import asked, reachable
 from twinlens.network.target import Address
 from twinlens.schedule.request import ScheduledRequest

@@ -11,7 +11,7 @@ from metrics_server import Pages, pages
 from material import for_rows, inference, measured
 from twinlens.diagnosis.instrument import instruments_of
 from twinlens.errors import BadInput
-from twinlens.executors.openai.options import target_of
+from twinlens.executors.openai.entry import target_of
 from twinlens.measurement.server.dcgm import PERIOD_NS, Dcgm, boards_of
 from twinlens.record.samples import COLUMNS
 

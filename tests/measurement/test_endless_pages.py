@@ -17,7 +17,7 @@ from metrics_server import counting, pages
 
 from material import inference, spec_of
 from twinlens.errors import BadInput
-from twinlens.executors.openai.options import target_of
+from twinlens.executors.openai.entry import target_of
 from twinlens.measurement.server import page as pages_beside
 from twinlens.measurement.server.page import HttpPage
 from twinlens.measurement.server.scrape import scraping

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from twinlens.errors import BadInput, nearest
 from twinlens.executors.server_words import ServerWords
@@ -187,20 +188,25 @@ class Capabilities:
     tried: bool = True
 
 
+def named(place: str) -> Callable[..., Any]:
+    """What stands at "package.module:NAME", called as if it were imported here: its module is at the first call."""
+    return lambda *given: resolve_name(place)(*given)
+
+
 @dataclass(frozen=True, slots=True)
 class Executor:
     """An entry point of the group `twinlens.executors`: capabilities, and a maker for each lens it has.
 
-    The makers import what is heavy; naming the executor imports nothing of it. `launcher`: for a server that starts a
-    process of its own, which the runs of a repeat then share. `words`: what servers of this runtime call their
+    The makers import what is heavy (`named`); naming the executor imports nothing of it. `launcher`: for a server that
+    starts a process of its own, which the runs of a repeat then share. `words`: what servers of this runtime call their
     settings and metrics; they are understood of any server that is asked. `probe`: facts and ceilings of
     `executor.device` through this engine, for `twinlens probe`; raises ImportError where its extra is not installed.
     `preload`: imports what a run of this spec needs, and measures nothing, so that the processes of runs that take
-    turns can do it at the same time. `profile`: seconds by class of kernel for each phase of a spec, in a run of
-    its own that nothing is timed by. `degrees`: how a run is divided over processes; raises BadInput (TL202, TL207)
-    where they do not divide the batch, heads, layers or buffer. `collectives`: exchanges between so many processes
-    (None: one per GPU, or two) on a device, timed over sizes. `refuse_not_installed`: of an executor that runs in
-    another Python; raises BadInput where that one lacks the runtime.
+    turns can do it at the same time. `profile`: seconds by class of kernel for each phase of a spec, in a run of its
+    own that nothing is timed by. `degrees`: how a run is divided over processes; raises BadInput (TL202, TL207) where
+    they do not divide the batch, heads, layers or buffer. `collectives`: exchanges between so many processes (None: one
+    per GPU, or two) on a device, timed over sizes. `refuse_not_installed`: of an executor that runs in another Python;
+    raises BadInput where that one lacks the runtime.
     """
 
     capabilities: Capabilities
@@ -217,11 +223,12 @@ class Executor:
     refuse_not_installed: Callable[[RunSpec], None] | None = None
 
     @property
+    def makers(self) -> Mapping[Lens, Callable[[], Trainer | Server | Exchanger]]:
+        """The maker of each lens that it has."""
+        each = zip(get_args(Lens), (self.trainer, self.server, self.exchanger), strict=True)
+        return {lens: maker for lens, maker in each if maker is not None}
+
+    @property
     def lenses(self) -> tuple[Lens, ...]:
         """The lenses it has a maker for."""
-        makers: dict[Lens, object] = {
-            "training": self.trainer,
-            "inference": self.server,
-            "collective": self.exchanger,
-        }
-        return tuple(lens for lens, maker in makers.items() if maker is not None)
+        return tuple(self.makers)

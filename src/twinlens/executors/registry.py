@@ -63,39 +63,29 @@ def place_of(spec: RunSpec) -> Place:
 
 def trainer(kind: str) -> Trainer:
     """A new trainer of this kind. Raises BadInput (TL207) when there is none, or its extra is not installed."""
-    maker = _with_lens(kind, "training").trainer
-    assert maker is not None
-    try:
-        return maker()
-    except ImportError as error:
-        raise not_installed(kind, error) from error
+    return _made(kind, "training")  # type: ignore[return-value]  # an executor's maker of a lens makes that
 
 
 def server(kind: str) -> Server:
-    """A new server of this kind. Raises BadInput (TL207) when there is none, or its extra is not installed."""
-    maker = _with_lens(kind, "inference").server
-    assert maker is not None
-    try:
-        return maker()
-    except ImportError as error:
-        raise not_installed(kind, error) from error
+    """A new server of this kind. Raises as `trainer`."""
+    return _made(kind, "inference")  # type: ignore[return-value]
 
 
 def exchanger(kind: str) -> Exchanger:
-    """A new exchanger of this kind. Raises BadInput (TL207) when there is none, or its extra is not installed."""
-    maker = _with_lens(kind, "collective").exchanger
-    assert maker is not None
-    try:
-        return maker()
-    except ImportError as error:
-        raise not_installed(kind, error) from error
+    """A new exchanger of this kind. Raises as `trainer`."""
+    return _made(kind, "collective")  # type: ignore[return-value]
 
 
 def opener(spec: RunSpec) -> Trainer | Server | Exchanger:
-    """A new executor for the lens of a run. Raises BadInput (TL207)."""
-    if spec.lens == "collective":
-        return exchanger(spec.executor.kind)
-    return trainer(spec.executor.kind) if spec.lens == "training" else server(spec.executor.kind)
+    """A new executor for the lens of a run. Raises as `trainer`."""
+    return _made(spec.executor.kind, spec.lens)
+
+
+def _made(kind: str, lens: Lens) -> Trainer | Server | Exchanger:
+    try:
+        return _with_lens(kind, lens).makers[lens]()
+    except ImportError as error:
+        raise not_installed(kind, error) from error
 
 
 def launcher(kind: str) -> Launcher | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from twinlens.executors.capabilities import Capabilities, Executor
+from twinlens.executors.capabilities import Capabilities, Executor, named
 from twinlens.spec.study import RunSpec
 
 if TYPE_CHECKING:  # it brings numpy
     from twinlens.executors.in_process.engine import Runtime
-    from twinlens.executors.protocol import Server
 
 
 def engine_executor(extra: str, can: Capabilities, runtime_of: Callable[[RunSpec], Runtime]) -> Executor:
@@ -19,10 +19,7 @@ def engine_executor(extra: str, can: Capabilities, runtime_of: Callable[[RunSpec
     `extra`: installs them. `runtime_of`: raises ImportError where they are not there.
     """
 
-    def server() -> Server:
-        from twinlens.executors.in_process.engine_server import EngineServer
-
-        return EngineServer(extra, runtime_of)
+    server = partial(named("twinlens.executors.in_process.engine_server:EngineServer"), extra, runtime_of)
 
     def preload(spec: RunSpec) -> None:
         runtime_of(spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.kserve.options import kserve_target
+from twinlens.executors.kserve.entry import kserve_target
 from twinlens.executors.openai.compared import uncompared
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.network.client import Client

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor
+from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, named
 from twinlens.executors.launch.options import options_of
 from twinlens.executors.launch.recipe import Recipe
-
-if TYPE_CHECKING:
-    from twinlens.executors.launch.server import LaunchedServer
 
 
 def launched(recipe: Recipe) -> Executor:
     """A recipe as an executor: a server that is its own launcher."""
 
-    def make() -> LaunchedServer:
-        from twinlens.executors.launch.server import LaunchedServer
-
-        return LaunchedServer(recipe)
-
+    make = partial(named("twinlens.executors.launch.server:LaunchedServer"), recipe)
     can = Capabilities(
         arrivals=ALL_ARRIVALS,
         tasks=recipe.tasks,

@@ -29,8 +29,8 @@ from twinlens.executors.launch.recipe import LOOPBACK, Command, LaunchConfig, Re
 from twinlens.executors.launch.replicas import behind_balancer
 from twinlens.executors.launch.startup import after_start, before_start
 from twinlens.executors.openai.compared import Weights
+from twinlens.executors.openai.entry import target_of
 from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.executors.openai.options import target_of
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.quantise.folder import decided_by
 from twinlens.executors.quantise.plan import PLANS

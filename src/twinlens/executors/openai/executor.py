@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from twinlens.errors import BadInput
 from twinlens.executors.openai.compared import UNKNOWN, Weights, fidelity_of
-from twinlens.executors.openai.options import target_of
+from twinlens.executors.openai.entry import target_of
 from twinlens.executors.openai.server_facts import facts_of
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.network.client import Client

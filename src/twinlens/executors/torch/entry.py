@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor
+from twinlens.executors.capabilities import ALL_FAMILIES, Capabilities, Executor, named
 from twinlens.executors.torch.options import LEAST_GPU, METHODS, OPTIONS, PRECISIONS_HERE
 from twinlens.spec.model.any_model import any_model
 from twinlens.spec.study import RunSpec
 
-if TYPE_CHECKING:
-    from twinlens.executors.in_process.ceiling import DeviceProbe
-    from twinlens.executors.protocol import Server, Trainer
-    from twinlens.record.beside import Profile
-
-
-def _trainer() -> Trainer:
-    from twinlens.executors.torch.train import TorchTrainer
-
-    return TorchTrainer()
-
-
-def _server() -> Server:
-    from twinlens.executors.torch.infer import TorchServer
-
-    return TorchServer()
+_trainer = named("twinlens.executors.torch.train:TorchTrainer")
+_server = named("twinlens.executors.torch.infer:TorchServer")
 
 
 def _preload(spec: RunSpec) -> None:
@@ -33,18 +17,6 @@ def _preload(spec: RunSpec) -> None:
 
     parameter_count(any_model(spec.workload.model))
     _trainer() if spec.lens == "training" else _server()
-
-
-def _probe(device: str) -> DeviceProbe:
-    from twinlens.executors.torch.evidence.work import probe_device
-
-    return probe_device(device)
-
-
-def _profile(spec: RunSpec) -> Profile:
-    from twinlens.executors.torch.kernel_time import profiled
-
-    return profiled(spec)
 
 
 EXECUTOR = Executor(
@@ -68,7 +40,7 @@ EXECUTOR = Executor(
     ),
     trainer=_trainer,
     server=_server,
-    probe=_probe,
+    probe=named("twinlens.executors.torch.evidence.work:probe_device"),
     preload=_preload,
-    profile=_profile,
+    profile=named("twinlens.executors.torch.kernel_time:profiled"),
 )

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch import nn
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.deepspeed.options import ZeroOptions, config_of
+from twinlens.executors.torch.deepspeed.entry import ZeroOptions, config_of
 from twinlens.executors.torch.evidence.memory import Resident, bytes_of, dtype_format, forget_peak
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.model.without_memory import fill_each

@@ -17,14 +17,13 @@ from twinlens.executors.launch.interpreter import Interpreter, python_with
 from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.deepspeed.options import KIND, ZeroOptions
+from twinlens.executors.torch.deepspeed.entry import INSTALL, KIND, ZeroOptions
 from twinlens.executors.torch.parallel.program import Program
 from twinlens.spec.study import RunSpec
 from twinlens.system.document import read_json
 from twinlens.system.home_folder import cache_folder
 from twinlens.version import __version__
 
-INSTALL = "pip install deepspeed==0.19.8 in a Python that has twinlens[torch], and name that in executor.options.python"
 _NEEDED = ("deepspeed", "torch", "transformers", "twinlens")
 _WORKER = "twinlens.executors.torch.deepspeed.worker"
 

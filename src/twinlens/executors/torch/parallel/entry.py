@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from shutil import which
-from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Capabilities, Executor
+from twinlens.executors.capabilities import Capabilities, Executor, named
 from twinlens.executors.refuse import is_installed
 from twinlens.executors.torch.options import LEAST_GPU
 from twinlens.executors.torch.parallel.degrees import degrees_of
 from twinlens.executors.torch.parallel.options import OPTIONS, PRECISIONS, WHY_NOT
 from twinlens.spec.study import RunSpec
 
-if TYPE_CHECKING:
-    from twinlens.executors.in_process.ceiling import Collectives
-    from twinlens.executors.protocol import Say, Trainer
-
 _PACKAGES = ("torch",)
-
-
-def _trainer() -> Trainer:
-    from twinlens.executors.torch.parallel.trainer import ParallelTrainer
-
-    return ParallelTrainer()
-
-
-def _collectives(device: str, ranks: int | None, say: Say) -> Collectives:
-    from twinlens.executors.torch.parallel.exchanger import probe_collectives
-
-    return probe_collectives(device, ranks, say)
 
 
 def _refuse_not_installed(spec: RunSpec) -> None:
@@ -57,8 +40,8 @@ EXECUTOR = Executor(
         saves_state=True,
         restarts_ranks=True,
     ),
-    trainer=_trainer,
+    trainer=named("twinlens.executors.torch.parallel.trainer:ParallelTrainer"),
     degrees=degrees_of,
-    collectives=_collectives,
+    collectives=named("twinlens.executors.torch.parallel.exchanger:probe_collectives"),
     refuse_not_installed=_refuse_not_installed,
 )

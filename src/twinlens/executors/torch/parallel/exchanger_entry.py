@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import Capabilities, Degrees, Executor
+from twinlens.executors.capabilities import Capabilities, Degrees, Executor, named
+from twinlens.executors.torch.parallel.options import ELEMENT_BYTES, EXCHANGE_OPTIONS, ExchangeOptions, refuse_exchange
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import CollectiveWorkload
-
-if TYPE_CHECKING:
-    from twinlens.executors.protocol import Exchanger
-
-
-from twinlens.executors.torch.parallel.options import ELEMENT_BYTES, EXCHANGE_OPTIONS, ExchangeOptions, refuse_exchange
 
 
 def degrees_of(spec: RunSpec) -> Degrees:
@@ -33,12 +26,6 @@ def degrees_of(spec: RunSpec) -> Degrees:
     return Degrees(data=asked.ranks)
 
 
-def _exchanger() -> Exchanger:
-    from twinlens.executors.torch.parallel.exchanger import TorchExchanger
-
-    return TorchExchanger()
-
-
 EXECUTOR = Executor(
     Capabilities(
         families=(),
@@ -51,6 +38,6 @@ EXECUTOR = Executor(
         computes_with="torch",
         packages=("torch",),
     ),
-    exchanger=_exchanger,
+    exchanger=named("twinlens.executors.torch.parallel.exchanger:TorchExchanger"),
     degrees=degrees_of,
 )
