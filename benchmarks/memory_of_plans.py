@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from benchmarks.columns import folded
 from benchmarks.prediction.megatron import megatron_bytes, megatron_state_bytes
 from twinlens.api.plan.reading.subject import subject_of
 from twinlens.planning.fit.answer import TRAINING_SHORT
@@ -229,7 +230,7 @@ def main() -> None:
     asked = parser.parse_args()
     text = page(cases(asked.data), ran(asked.data))
     if asked.save:
-        PAGE.write_text(text, encoding="utf-8")
+        PAGE.write_text(folded(text), encoding="utf-8")
     print(text)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.columns import folded
 from benchmarks.prediction.devices import device_of
 from benchmarks.prediction.names import shape_of
 from twinlens.api.runs import material_of, read
@@ -162,7 +163,7 @@ def main() -> None:
     told += _TAIL.format(casts=CASTS, bare=bare, trained=len(trained))
     print(told, end="")
     if asked.save:
-        PLACE.write_text(told, encoding="utf-8")
+        PLACE.write_text(folded(told), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.signal import lfilter
 
+from benchmarks.columns import folded
 from twinlens.stats.history import shifts
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-history.md"
@@ -89,7 +90,7 @@ def main() -> None:
         print(line, flush=True)
         told.append(line)
     if options.save:
-        PLACE.write_text("\n".join(told) + "\n", encoding="utf-8")
+        PLACE.write_text(folded("\n".join(told) + "\n"), encoding="utf-8")
 
 
 if __name__ == "__main__":

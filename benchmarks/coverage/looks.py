@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.columns import folded
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.slo import Slo
 from twinlens.stats.estimator.interval import clustering, queue
@@ -106,7 +107,7 @@ def main() -> None:
     page += "".join(line(name, rate, asked.count) for name in CASES for rate in (2.0, 8.0))
     print(page)
     if asked.save:
-        PLACE.write_text(page, encoding="utf-8")
+        PLACE.write_text(folded(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.columns import folded
 from benchmarks.coverage.truths import first_order
 from twinlens.executors.in_process.ceiling import rate
 from twinlens.record.estimate import Estimate
@@ -110,7 +111,7 @@ def main() -> None:
     told = [_HEAD.format(count=asked.count).rstrip("\n"), *(line(*case, asked.count) for case in cases())]
     print("\n".join(told))
     if asked.save:
-        PLACE.write_text("\n".join(told) + "\n", encoding="utf-8")
+        PLACE.write_text(folded("\n".join(told) + "\n"), encoding="utf-8")
 
 
 if __name__ == "__main__":

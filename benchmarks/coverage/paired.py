@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.columns import folded
 from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
 from twinlens.stats.paired.slice_rate import FOREIGN_SHARE, SliceRates
 
@@ -282,7 +283,7 @@ def main() -> None:
     page = text(asked.studies)
     print(page)
     if asked.save:
-        PLACE.write_text(page, encoding="utf-8")
+        PLACE.write_text(folded(page), encoding="utf-8")
 
 
 if __name__ == "__main__":

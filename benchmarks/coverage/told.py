@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.columns import folded
+
 
 def told(
     name: str, words: str | None, flag: str, count: int, lines: Callable[[int], Iterator[str]], place: Path
@@ -23,4 +25,4 @@ def told(
         print(each, flush=True)
         kept.append(each)
     if asked.save:
-        place.write_text("\n".join(kept) + "\n", encoding="utf-8")
+        place.write_text(folded("\n".join(kept) + "\n"), encoding="utf-8")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.columns import folded
 from benchmarks.prediction.case import Case, Refused
 from benchmarks.prediction.cases import read
 from benchmarks.prediction.facts import misfit
@@ -53,7 +54,7 @@ def main() -> None:
     whole = {lens: by_shipped(own, known[lens]) for lens, own in lenses.items() if own}
     text = page(whole, folds, memory([case for case in cases if case.kind == "memory"]), cases, refused, known)
     if given.output:
-        given.output.write_text(text, encoding="utf-8")
+        given.output.write_text(folded(text), encoding="utf-8")
     else:
         print(text)
 

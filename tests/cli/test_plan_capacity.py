@@ -60,7 +60,7 @@ def test_json_has_bands_sources_and_sentences() -> None:
 
 def test_commands_of_the_tutorial_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    commands = [line for line in text.splitlines() if line.startswith("$ twinlens plan capacity")]
+    commands = [line for line in text.replace("\\\n", "").splitlines() if line.startswith("$ twinlens plan capacity")]
     assert len(commands) == 3
     monkeypatch.chdir(tmp_path)
     for command in commands:

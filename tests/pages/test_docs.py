@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from benchmarks.columns import WIDTH, folded, pages
 from click.testing import CliRunner
 
 from twinlens.api.reference import explain
@@ -36,6 +37,15 @@ def _fenced(text: str, language: str) -> list[str]:
 def test_every_link_of_the_docs_leads_to_a_file(path: Path) -> None:
     for target in LINK.findall(path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_line_of_the_docs_is_longer_than_140_letters(path: Path) -> None:
+    """Rows of tables, heads and addresses excepted, which Markdown cannot break."""
+    text = path.read_text(encoding="utf-8")
+    assert folded(text) == text, "run `python -m benchmarks.columns`"
+    blocks = re.findall(r"```.*?```", text, re.DOTALL)
+    assert [line for block in blocks for line in block.splitlines() if len(line) > WIDTH and "://" not in line] == []
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())

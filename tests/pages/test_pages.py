@@ -76,7 +76,7 @@ def test_every_error_code_in_the_source_has_a_page_and_every_page_a_code() -> No
 @pytest.mark.parametrize("code", names("errors"))
 def test_an_error_page_says_the_exit_code_and_what_to_do(code: str) -> None:
     text = PAGES["errors", code].text
-    exits = re.search(r"Exit code (\d+)\.", text)
+    exits = re.search(r"Exit\s+code\s+(\d+)\.", text)
     assert exits is not None
     kinds = {"TL100": errors.GateFailed, "TL130": errors.Interrupted}
     kind = kinds.get(code, errors.BadInput if code.startswith("TL2") else errors.ExecutorFailed)

@@ -28,7 +28,7 @@ def rule_page(rule: Rule) -> str:
         parts += [f"## {head}", _filled(getattr(rule, field))]
     module = rule.find.__module__.split(".", 1)[1].replace(".", "/")
     sources = [_filled(f"- {source}", "  ") for source in (*rule.sources, f"`{module}.py`")]
-    parts += ["## Sources", "\n".join(sources), f"See also: {', '.join(map(_link, rule.see))}"]
+    parts += ["## Sources", "\n".join(sources), _filled(f"See also: {', '.join(map(_link, rule.see))}")]
     return "\n\n".join(parts) + "\n"
 
 
