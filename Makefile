@@ -90,7 +90,8 @@ shown: .venv/ready
 
 # The reference of a spec and its JSON schema, from the models: run it after a change of a field or an option.
 reference: .venv/ready
-	$(BIN)/python -m twinlens.cli.table && $(BIN)/python -m twinlens.reporting.reference && $(BIN)/python -m benchmarks.sizes
+	$(BIN)/python -m twinlens.cli.table && $(BIN)/python -m twinlens.reporting.reference && $(BIN)/python -m benchmarks.sizes \
+	  && $(BIN)/python -m benchmarks.decisions
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks

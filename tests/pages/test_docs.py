@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.columns import WIDTH, folded, pages
+from benchmarks.decisions import decisions, index, rooms
 from click.testing import CliRunner
 
 from twinlens.api.reference import explain
@@ -104,11 +105,17 @@ def test_the_tutorial_shows_the_error_that_the_program_gives(tmp_path: Path, mon
     assert result.stderr.strip() == lines[1]
 
 
-def test_the_list_of_decisions_and_the_index_of_results_are_whole() -> None:
-    decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
-    listed = re.findall(r"\(decisions/([^)]+)\)", (ROOT / "docs" / "README.md").read_text(encoding="utf-8"))
-    assert [name for name in listed if name] == decisions
-    assert len({name[:4] for name in decisions}) == len(decisions), "a number stands for one decision"
+def test_decisions_say_their_room_and_their_status_and_the_index_lists_all() -> None:
+    found = decisions()
+    assert (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8") == index(), "run `make reference`"
+    numbers = [each.number for each in found]
+    assert len(set(numbers)) == len(numbers), "a number stands for one decision"
+    assert {each.room for each in found} <= set(rooms())
+    for each in found:
+        assert all(later > each.number and later in numbers for later in each.by), each.name
+
+
+def test_the_index_of_results_is_whole() -> None:
     index = (ROOT / "docs" / "results" / "README.md").read_text(encoding="utf-8")
     for path in (ROOT / "docs" / "results").iterdir():
         assert path.name == "README.md" or f"({path.name}" in index, path.name
