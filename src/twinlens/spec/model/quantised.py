@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twinlens.spec.precision import PRECISIONS
+
 
 def stored_precision(config: Mapping[str, Any], recipe: str = "") -> str:
     """The name here of what a folder's `quantization_config` says its weights are quantised to, or "".
@@ -101,20 +103,7 @@ UNQUANTISED = "not quantised"
 """The word for a server that says it quantised nothing."""
 QUANTISED_BY = "quantised by "
 """Before the name of a method, in a server's word for it."""
-_METHODS = {
-    "int4-weight": ("compressed-tensors",),
-    "int4-weight-awq": ("awq", "compressed-tensors"),
-    "int4-weight-gptq": ("gptq", "compressed-tensors"),
-    "int8-weight": ("awq", "gptq", "compressed-tensors"),
-    "int8-dynamic": ("compressed-tensors",),
-    "int8-static": ("compressed-tensors",),
-    "int8-smoothquant": ("compressed-tensors",),
-    "fp8": ("fp8", "compressed-tensors", "modelopt"),
-    "mxfp4": ("mxfp4", "compressed-tensors"),
-    "nvfp4": ("nvfp4", "modelopt_fp4", "compressed-tensors"),
-    "mxfp8": ("mxfp8", "modelopt_mxfp8", "compressed-tensors"),
-}
-_KNOWN = sorted({"modelopt_mixed"} | {method for methods in _METHODS.values() for method in methods})
+_KNOWN = sorted({"modelopt_mixed"} | {word for regime in PRECISIONS.values() for word in regime.server_words})
 
 
 def contradicts(precision: str, word: str) -> bool:
@@ -122,7 +111,7 @@ def contradicts(precision: str, word: str) -> bool:
 
     A word that is not known here contradicts a precision without quantisation only.
     """
-    methods = _METHODS.get(precision, ())
+    methods = PRECISIONS[precision].server_words if precision in PRECISIONS else ()
     if word == UNQUANTISED:
         return bool(methods)
     if not word.startswith(QUANTISED_BY):  # the word for something else, such as the type of a file
