@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from twinlens.errors import BadInput, nearest
+from twinlens.spec.frozen import described
 from twinlens.spec.model.layer import MOST_LAYERS
 from twinlens.spec.model.reader import dense, experts, hybrid, tower
-from twinlens.spec.model.reader.hybrid import RELATIVES
 from twinlens.spec.model.shape import ModelShape
 
 Config = Mapping[str, Any]
@@ -26,20 +24,8 @@ def shape_from_config(config: Config) -> ModelShape:
     layers = read.get("num_hidden_layers")
     if isinstance(layers, int) and layers > MOST_LAYERS:  # readers walk over layers
         raise BadInput(f"the {kind} config describes no model: layers: {layers} is above {MOST_LAYERS}", code="TL202")
-    try:
+    with described(f"the {kind} config", "model"):
         return READERS[kind](read)
-    except KeyError as missing:
-        raise BadInput(f"the {kind} config has no {missing}; add it", code="TL202") from None
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "its sizes"
-        raise BadInput(f"the {kind} config describes no model: {where}: {first['msg']}", code="TL202") from None
-    except ZeroDivisionError:
-        raise BadInput(
-            f"the {kind} config describes no model: a size that divides another is 0", code="TL202"
-        ) from None
-    except (ValueError, TypeError, AttributeError, OverflowError) as wrong:
-        raise BadInput(f"the {kind} config describes no model: {wrong}", code="TL202") from None
 
 
 def knows(config: Config) -> bool:
@@ -93,49 +79,5 @@ _UNCOUNTED = {
 """Types that are refused with a reason: what no formula here counts."""
 
 READERS: dict[str, Callable[[Config], ModelShape]] = {
-    "llama": dense.llama,
-    "mistral": dense.mistral,
-    "mixtral": experts.mixtral,
-    "qwen2": dense.qwen2,
-    "qwen3": dense.qwen3,
-    "deepseek_v2": experts.deepseek,
-    "deepseek_v3": experts.deepseek,
-    "deepseek_v32": experts.deepseek,
-    "kimi_k2": experts.deepseek,
-    "glm_moe_dsa": experts.deepseek,
-    "minimax_m2": experts.minimax_m2,
-    "mpt": dense.mpt,
-    "gemma": dense.gemma,
-    "gemma2": dense.gemma2,
-    "gemma3": dense.gemma3,
-    "gemma3_text": dense.gemma3,
-    "gemma4": experts.gemma4,
-    "gemma4_text": experts.gemma4,
-    "glm4_moe": experts.glm4_moe,
-    "glm4_moe_lite": experts.deepseek,
-    "gpt2": dense.gpt2,
-    "gpt_oss": experts.gpt_oss,
-    "granite": dense.llama,
-    "phi3": dense.phi3,
-    "qwen2_moe": experts.qwen2_moe,
-    "qwen3_moe": experts.qwen3_moe,
-    "qwen3_next": hybrid.qwen3_next,
-    "qwen3_5_text": hybrid.qwen3_next,
-    "qwen3_5_moe_text": hybrid.qwen3_next,
-    "jamba": hybrid.jamba,
-    "bamba": hybrid.bamba,
-    "nemotron_h": hybrid.nemotron_h,
-    "llama4": experts.llama4,
-    "llama4_text": experts.llama4,
-    "mllama": dense.mllama,
-    "mllama_text_model": dense.mllama,
-    "qwen2_vl": dense.qwen2,
-    "qwen2_vl_text": dense.qwen2,
-    "qwen2_5_vl": dense.qwen2,
-    "qwen2_5_vl_text": dense.qwen2,
-    "qwen3_vl_text": dense.qwen3,
-    "qwen3_vl_moe_text": experts.qwen3_moe,
-    "vit": tower.vit,
-    "resnet": tower.resnet,
-    **RELATIVES,
-}
+    **dense.READERS, **experts.READERS, **hybrid.READERS, **tower.READERS
+}  # fmt: skip

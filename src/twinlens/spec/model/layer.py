@@ -135,17 +135,10 @@ class ImageTower(Spec):
     learned_positions: bool = False
     patch_bias: bool = False
     gated_mlp: bool = False
-    quick_gelu: bool = False
-    """x·sigmoid(1.702·x), whose sigmoid is kept for the backward pass, too (CLIP)."""
     norm_bias: bool = True
     """LayerNorm with a bias rather than RMSNorm."""
     outer_norms: NonNegativeInt = 0
     """Norms before and after the layers, the projector's aside."""
-    window_patches: Width | None = None
-    """Patches in the square that a windowed layer attends to (Qwen2.5-VL); None where every layer sees all."""
-    full_attention_layers: NonNegativeInt = 0
-    merge: Annotated[int, Field(gt=0, le=64)] = 1
-    """Side of the square of patches that becomes one token."""
     projections: tuple[Projection, ...] = ()
     projector_norm: NonNegativeInt = 0
     """Elements of the projector's norm, its bias included."""

@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twinlens.spec.model.layer import Experts, GlobalAttention, LatentAttention
-from twinlens.spec.model.reader.dense import attention, bias, full_layers, qwen_window
+from twinlens.spec.model.reader.dense import (
+    NORM_BIAS,
+    NORMED,
+    NORMED_WHOLE,
+    attention,
+    attention_bias,
+    biases,
+    full_layers,
+    qkv_bias,
+    qwen_window,
+    reader,
+    sliding,
+)
 from twinlens.spec.model.shape import DecoderShape
 
 Config = Mapping[str, Any]
 
 
-def mixtral(config: Config) -> DecoderShape:
-    experts = Experts(
-        count=config["num_local_experts"],
+def local_experts(config: Config, **more: Any) -> Experts:
+    """Experts of the width of the MLP, in every layer."""
+    name = "num_experts" if "num_experts" in config else "num_local_experts"
+    return Experts(
+        count=config.get("num_local_experts") or config[name],
         per_token=config["num_experts_per_tok"],
         intermediate=config["intermediate_size"],
+        **more,
     )
-    return DecoderShape(**attention(config), sliding_window=config.get("sliding_window"), experts=experts)
 
 
-def minimax_m2(config: Config) -> DecoderShape:
-    """Experts in every layer, without a shared one; norms span all heads of queries and of keys."""
-    experts = Experts(
-        count=config["num_local_experts"],
-        per_token=config["num_experts_per_tok"],
-        intermediate=config["intermediate_size"],
-    )
+def _routed(config: Config) -> dict[str, Any]:
+    return {"experts": local_experts(config)}
+
+
+def _minimax(config: Config) -> dict[str, Any]:
     normed = config.get("use_qk_norm", True)
-    return DecoderShape(**attention(config), qk_norm=normed, qk_norm_all_heads=normed, experts=experts)
+    return {"qk_norm": normed, "qk_norm_all_heads": normed}
 
 
-def gpt_oss(config: Config) -> DecoderShape:
-    experts = Experts(
-        count=config["num_local_experts"],
-        per_token=config["num_experts_per_tok"],
-        intermediate=config["intermediate_size"],
-        bias=True,
-    )
-    return DecoderShape(
-        **attention(config),
-        attention_bias=bias({"attention_bias": True, **config}),
-        sliding_window=config.get("sliding_window", 128),
-        full_attention_layers=full_layers(config, 2),
-        experts=experts,
-        sinks=True,
-    )
+def _gpt_oss(config: Config) -> dict[str, Any]:
+    experts = local_experts(config, bias=True)
+    return sliding(config) | {"full_attention_layers": full_layers(config, 2), "experts": experts, "sinks": True}
 
 
 def sparse_layers(config: Config) -> int:
@@ -74,31 +74,19 @@ def qwen_experts(config: Config) -> Experts | None:
     )
 
 
-def qwen2_moe(config: Config) -> DecoderShape:
-    qkv = config.get("qkv_bias", True)
-    return DecoderShape(
-        **attention(config),
-        **qwen_window(config),
-        attention_bias="qkv" if qkv else "none",
-        experts=qwen_experts(config),
-    )
+def _qwen2_moe(config: Config) -> dict[str, Any]:
+    return {"attention_bias": "qkv" if config.get("qkv_bias", True) else "none", "experts": qwen_experts(config)}
 
 
-def qwen3_moe(config: Config) -> DecoderShape:
+def _qwen3_moe(config: Config) -> dict[str, Any]:
     alone = {name: value for name, value in config.items() if name != "shared_expert_intermediate_size"}
-    return DecoderShape(
-        **attention(config),
-        **qwen_window(config),
-        attention_bias=bias(config),
-        qk_norm=True,
-        experts=qwen_experts(alone),
-    )
+    return {"experts": qwen_experts(alone)}
 
 
-def deepseek_experts(config: Config) -> Experts:
+def _deepseek_experts(config: Config) -> dict[str, Any]:
     """Experts but in the first layers, which `mlp_layer_types` lists from transformers 5.23 on."""
     listed = config.get("mlp_layer_types")
-    return Experts(
+    experts = Experts(
         count=config["n_routed_experts"],
         per_token=config["num_experts_per_tok"],
         intermediate=config["moe_intermediate_size"],
@@ -106,10 +94,11 @@ def deepseek_experts(config: Config) -> Experts:
         router_in_fp32=True,
         dense_layers_first=listed.count("dense") if listed else config.get("first_k_dense_replace", 0),
     )
+    return {"experts": experts}
 
 
-def deepseek(config: Config) -> DecoderShape:
-    """DeepSeek-V2 and -V3, and Kimi K2: latent attention, and experts after the first dense layers."""
+def _latent(config: Config) -> dict[str, Any]:
+    """Latent attention: of DeepSeek-V2 and -V3, and Kimi K2."""
     if config.get("moe_layer_freq", 1) != 1:
         raise ValueError("experts in every layer of the mixture (moe_layer_freq 1) are all that is known here")
     latent = LatentAttention(
@@ -121,20 +110,22 @@ def deepseek(config: Config) -> DecoderShape:
         index_heads=config.get("index_n_heads") or 0,
         index_dim=config.get("index_head_dim") or 0,
     )
-    sizes = attention(config) | {"head_dim": latent.qk_nope_head_dim + latent.qk_rope_head_dim}
-    return DecoderShape(**sizes, attention_bias=bias(config), experts=deepseek_experts(config), mla=latent)
+    return {"head_dim": latent.qk_nope_head_dim + latent.qk_rope_head_dim, "mla": latent}
 
 
-def glm4_moe(config: Config) -> DecoderShape:
-    return DecoderShape(
-        **attention(config),
-        attention_bias="qkv" if config.get("attention_bias") else "none",
-        qk_norm=config.get("use_qk_norm", False),
-        experts=deepseek_experts(config),
-    )
+def _hunyuan(config: Config) -> dict[str, Any]:
+    chosen = config["moe_topk"]
+    if not isinstance(chosen, int):
+        raise ValueError("moe_topk that differs by layer is not known here")
+    return {"experts": local_experts({**config, "num_experts_per_tok": chosen}, shared=1)}
 
 
-def llama4(config: Config) -> DecoderShape:
+def _granite_shared(config: Config) -> dict[str, Any]:
+    width = config.get("shared_intermediate_size") or None
+    return {"experts": local_experts(config, shared=1 if width else 0, shared_intermediate=width)}
+
+
+def _llama4(config: Config) -> dict[str, Any]:
     """Chunked attention but in every fourth layer; experts in every `interleave_moe_layer_step`-th."""
     layers, step = config["num_hidden_layers"], config.get("interleave_moe_layer_step", 1)
     listed, positions = config.get("moe_layers"), config.get("no_rope_layers")
@@ -143,36 +134,28 @@ def llama4(config: Config) -> DecoderShape:
     if config.get("layer_types") or positions:
         full = full_layers(config, 4) if config.get("layer_types") else sum(1 for rope in positions or () if not rope)
     # "intermediate_size" is that of experts here, and each layer with experts has one shared expert of the same width.
-    sizes = attention({**config, "intermediate_size": config["intermediate_size_mlp"]})
-    return DecoderShape(
-        **sizes,
-        attention_bias=bias(config),
-        sliding_window=config.get("attention_chunk_size"),
-        window_kind="chunked",
-        full_attention_layers=full,
-        experts=Experts(
-            count=config["num_local_experts"],
-            per_token=config["num_experts_per_tok"],
-            intermediate=config["intermediate_size"],
-            shared=1,
-            layers=routed,
-        ),
-    )
+    return attention_bias(config) | {
+        "intermediate": config["intermediate_size_mlp"],
+        "sliding_window": config.get("attention_chunk_size"),
+        "window_kind": "chunked",
+        "full_attention_layers": full,
+        "experts": local_experts(config, shared=1, layers=routed),
+    }
 
 
 # Readers of decoders whose layers differ in their sizes (Gemma 4).
 
-_DEFAULTS = {
+_GEMMA4 = {
     "vocab_size": 262_144, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
     "tie_word_embeddings": True, "max_position_embeddings": 131_072, "sliding_window": 512,
     "hidden_size_per_layer_input": 256, "vocab_size_per_layer_input": 262_144,
 }  # fmt: skip
 
 
-def gemma4(config: Config) -> DecoderShape:
+def _gemma4(config: Config) -> DecoderShape:
     """Windowed and full layers of different sizes; the last layers may read earlier keys and values; an embedding of
     each token for each layer; experts, where they are, beside the dense MLP of every layer."""
-    known = {**_DEFAULTS, **{name: value for name, value in config.items() if value is not None}}
+    known = {**_GEMMA4, **{name: value for name, value in config.items() if value is not None}}
     if known.get("use_bidirectional_attention") == "all":
         raise ValueError("attention in both directions over the whole text is not counted here")
     layers = known["num_hidden_layers"]
@@ -185,7 +168,7 @@ def gemma4(config: Config) -> DecoderShape:
     small = known["hidden_size_per_layer_input"]
     return DecoderShape(
         **attention(known),
-        attention_bias=bias(known),
+        **attention_bias(known),
         qk_norm=True,
         value_norm=True,
         norm_in_fp32=True,
@@ -243,3 +226,34 @@ def _experts(config: Config) -> Experts:
         intermediate=config["moe_intermediate_size"],
         router_scales=True,
     )
+
+
+_DEEPSEEK = reader(attention_bias, _deepseek_experts, _latent)
+_LLAMA4 = reader(_llama4)
+_QWEN3_MOE = reader(qwen_window, attention_bias, NORMED, _qwen3_moe)
+
+READERS: dict[str, Callable[[Config], DecoderShape]] = {
+    **dict.fromkeys(
+        ("deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2"), _DEEPSEEK
+    ),
+    "dots1": reader(biases, NORMED, qwen_window, _deepseek_experts),
+    "flex_olmo": reader(biases, NORMED_WHOLE, _routed),
+    "gemma4": _gemma4,
+    "gemma4_text": _gemma4,
+    "glm4_moe": reader(qkv_bias, _deepseek_experts, lambda config: {"qk_norm": config.get("use_qk_norm", False)}),
+    "gpt_oss": reader(attention_bias, _gpt_oss, attention_bias=True, sliding_window=128),
+    "granitemoe": reader(biases, _routed),
+    "granitemoeshared": reader(biases, _granite_shared),
+    "hunyuan_v1_moe": reader(biases, NORMED, _hunyuan),
+    "llama4": _LLAMA4,
+    "llama4_text": _LLAMA4,
+    "minimax_m2": reader(_minimax, _routed),
+    "mixtral": reader(sliding, _routed),
+    "olmoe": reader(biases, NORMED_WHOLE, _routed),
+    "phimoe": reader(
+        biases, sliding, NORM_BIAS, _routed, lambda config: {"head_bias": bool(config.get("lm_head_bias"))}
+    ),
+    "qwen2_moe": reader(qwen_window, _qwen2_moe),
+    "qwen3_moe": _QWEN3_MOE,
+    "qwen3_vl_moe_text": _QWEN3_MOE,
+}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
 from twinlens.errors import BadInput, nearest
+from twinlens.spec.frozen import described
 from twinlens.spec.model.layer import ImageTower, Projection
 from twinlens.spec.model.shape import ResnetShape, VitShape
 
@@ -20,24 +19,12 @@ def tower_from_config(config: Config) -> ImageTower:
     Raises BadInput (TL202) for a model without one, of another type, or with a number missing or impossible.
     """
     kind, vision, text = config.get("model_type"), config.get("vision_config"), config.get("text_config")
-    if kind not in _READERS or not isinstance(vision, Mapping):
-        near = nearest(str(kind), _READERS)
+    if kind not in _TOWERS or not isinstance(vision, Mapping):
+        near = nearest(str(kind), _TOWERS)
         raise BadInput(f"no image tower of a model of type {kind!r} is known; {near}", code="TL202")
     width = (text if isinstance(text, Mapping) else config).get("hidden_size")
-    try:
-        return _READERS[kind](config, vision, width)
-    except KeyError as missing:
-        raise BadInput(f"the vision_config of {kind} has no {missing}; add it", code="TL202") from None
-    except ValidationError as wrong:
-        first = wrong.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BadInput(f"the vision_config of {kind}: {where}: {first['msg']}", code="TL202") from None
-    except ZeroDivisionError:
-        raise BadInput(
-            f"the vision_config of {kind} describes no tower: a size that divides is 0", code="TL202"
-        ) from None
-    except (TypeError, ValueError) as wrong:
-        raise BadInput(f"the vision_config of {kind} describes no tower: {wrong}", code="TL202") from None
+    with described(f"the vision_config of {kind}", "tower"):
+        return _TOWERS[kind](config, vision, width)
 
 
 def _encoder(vision: Config) -> dict[str, Any]:
@@ -53,19 +40,14 @@ def _llava(config: Config, vision: Config, text: Any) -> ImageTower:
     """CLIP with a class token, which the projector leaves out, and two linear layers behind it."""
     bias, hidden = config.get("multimodal_projector_bias", True), vision["hidden_size"]
     steps = (Projection(inputs=hidden, outputs=text, bias=bias), Projection(inputs=text, outputs=text, bias=bias))
-    quick = vision.get("hidden_act", "quick_gelu") == "quick_gelu"
-    return ImageTower(**_encoder(vision), class_token=True, outer_norms=2, projections=steps, quick_gelu=quick)
+    return ImageTower(**_encoder(vision), class_token=True, outer_norms=2, projections=steps)
 
 
 def _gemma3(config: Config, vision: Config, text: Any) -> ImageTower:
     """SigLIP without its head; squares of patches are averaged, normed and projected."""
     sizes = _encoder(vision)
-    side = sizes["image_size"] // sizes["patch_size"]
-    merge = side // int(config.get("mm_tokens_per_image", 256) ** 0.5)
     step = Projection(inputs=sizes["hidden"], outputs=text, bias=False)
-    return ImageTower(
-        **sizes, patch_bias=True, outer_norms=1, merge=merge, projections=(step,), projector_norm=sizes["hidden"]
-    )
+    return ImageTower(**sizes, patch_bias=True, outer_norms=1, projections=(step,), projector_norm=sizes["hidden"])
 
 
 def _qwen(vision: Config, hidden: int, out: Any) -> dict[str, Any]:
@@ -74,7 +56,7 @@ def _qwen(vision: Config, hidden: int, out: Any) -> dict[str, Any]:
     steps = (Projection(inputs=wide, outputs=wide), Projection(inputs=wide, outputs=out))
     return {
         "layers": vision["depth"], "hidden": hidden, "heads": vision["num_heads"], "patch_size": vision["patch_size"],
-        "channels": vision.get("in_channels", 3), "frames": vision.get("temporal_patch_size", 2), "merge": merge,
+        "channels": vision.get("in_channels", 3), "frames": vision.get("temporal_patch_size", 2),
         "projections": steps,
     }  # fmt: skip
 
@@ -84,21 +66,18 @@ def _qwen2_vl(config: Config, vision: Config, text: Any) -> ImageTower:
     inner = int(hidden * vision.get("mlp_ratio", 4))
     return ImageTower(
         **_qwen(vision, hidden, vision["hidden_size"]), intermediate=inner, projector_norm=2 * hidden,
-        quick_gelu=vision.get("hidden_act", "quick_gelu") == "quick_gelu",
     )  # fmt: skip
 
 
 def _qwen2_5_vl(config: Config, vision: Config, text: Any) -> ImageTower:
     hidden = vision["hidden_size"]
-    window = vision.get("window_size", 112) // vision["patch_size"]
     return ImageTower(
         **_qwen(vision, hidden, vision["out_hidden_size"]), intermediate=vision["intermediate_size"],
-        projector_norm=hidden, gated_mlp=True, norm_bias=False, window_patches=window**2,
-        full_attention_layers=len(vision.get("fullatt_block_indexes", (7, 15, 23, 31))),
+        projector_norm=hidden, gated_mlp=True, norm_bias=False,
     )  # fmt: skip
 
 
-_READERS: dict[str, Callable[[Config, Config, Any], ImageTower]] = {
+_TOWERS: dict[str, Callable[[Config, Config, Any], ImageTower]] = {
     "llava": _llava,
     "gemma3": _gemma3,
     "qwen2_vl": _qwen2_vl,
@@ -144,3 +123,6 @@ def resnet(config: Config) -> ResnetShape:
         downsample_in_first_stage=config.get("downsample_in_first_stage", False),
         downsample_in_bottleneck=config.get("downsample_in_bottleneck", False),
     )
+
+
+READERS: dict[str, Callable[[Config], VitShape | ResnetShape]] = {"vit": vit, "resnet": resnet}
