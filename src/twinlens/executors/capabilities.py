@@ -83,6 +83,21 @@ def refuse_wrong_options(kind: str, options: Mapping[str, Any], known: Mapping[s
             )
 
 
+def chosen_options(
+    kind: str, options: Mapping[str, Any], known: Mapping[str, Option], free: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Every option with its value or its default. Raises BadInput (TL207) for what this executor does not have, and for
+    a value of another type than the default's; those in `free` check themselves."""
+    refuse_unknown_options(kind, options, known)
+    chosen = {name: options.get(name, option.default) for name, option in known.items()}
+    for name, value in chosen.items():
+        default = known[name].default
+        fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
+        if not fits and name not in free:
+            raise BadInput(f"executor.options.{name} cannot be {value!r}", code="TL207")
+    return chosen
+
+
 CONTROLLED, AS_SHIPPED = "controlled", "as-shipped"
 SETTINGS = Option(
     CONTROLLED,

@@ -68,6 +68,26 @@ def plain_setting(value: Any) -> Any:
     return int(value) if re.fullmatch(r"-?\d+", value) else value
 
 
+def version_on(page: Any, source: str) -> dict[str, Fact]:
+    """The version of the runtime, of a page that says it."""
+    said = page.get("version") if isinstance(page, Mapping) else None
+    return {"software.runtime.version": declared(said, source)} if isinstance(said, str) and said else {}
+
+
+def graphs(eager: Any, source: str) -> dict[str, Fact]:
+    """Whether graphs are captured, of a setting that leaves them out; no fact where it is not said."""
+    words = {"True": "none (eager)", "False": "captured"}.get(str(eager))
+    return {} if words is None else {"serving.graphs": declared(words, source)}
+
+
+def degrees(values: Mapping[str, Any], suffix: Mapping[str, str], source: str) -> dict[str, Fact]:
+    """Degrees of parallelism by kind, from the runtime's name of each; no fact where one is not said."""
+    sizes = {f"{kind}_parallel": values.get(name) for kind, name in suffix.items()}
+    if None in sizes.values():
+        return {}
+    return {"serving.parallel": declared({name: int(str(size)) for name, size in sizes.items()}, source)}
+
+
 def tensor_format(word: Any) -> str | None:
     """A runtime's word for a number format in ours; None for one that says nothing ("auto")."""
     name = str(word or "").removeprefix("torch.")

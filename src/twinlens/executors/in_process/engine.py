@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from twinlens.executors.in_process.player import Stepper
+from twinlens.executors.in_process.player import Gained, Running, Stepper
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import Fact
@@ -71,6 +71,74 @@ class Batches(Protocol):
     def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
         """As `Server.play`; `prompt` as for `stepper`."""
         ...
+
+
+class Steps(Protocol):
+    """A runtime's own engine, which batches requests itself, step by step."""
+
+    def begin(self, ids: np.ndarray, tokens: int) -> Any:
+        """Give it a prompt, (length,), to be answered with so many tokens; its handle."""
+        ...
+
+    def step(self, running: list[Running]) -> list[Gained]:
+        """One step for all that run."""
+        ...
+
+    def evidence(self, found: Evidence, batch: np.ndarray) -> Evidence:
+        """What was found of the same export without it, with what is other in it."""
+        ...
+
+    def close(self) -> None:
+        """Release it."""
+        ...
+
+
+class SteppedEngine:
+    """An engine that takes requests at any time, in this thread: what is due is begun, then one step is done for all.
+
+    `beside`: loads the same export without it, for evidence and comparisons, when that is first wanted: it is no part
+    of the engine's load, and its copy of the weights is let go of before the first row.
+    """
+
+    def __init__(self, steps: Steps, beside: Callable[[], Engine]) -> None:
+        self._steps, self._beside = steps, beside
+        self._plain: Engine | None = None
+        self._player: Stepper | None = None
+
+    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        return self._of_evidence().answer(batch, tokens)
+
+    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
+        return self._of_evidence().log_probabilities(one)
+
+    def evidence(self, batch: np.ndarray) -> Evidence:
+        return self._steps.evidence(self._of_evidence().evidence(batch), batch)
+
+    def stepper(self, prompt: Callable[[ScheduledRequest], np.ndarray]) -> Stepper:
+        return Stepper(lambda one: self._steps.begin(prompt(one), one.output_tokens), self._steps.step)
+
+    def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
+        self._plain = None
+        if self._player is None:
+            self._player = self.stepper(prompt)
+        self._player.play(schedule, rows)
+
+    def close(self) -> None:
+        self._plain = self._player = None
+        self._steps.close()
+
+    def _of_evidence(self) -> Engine:
+        if self._plain is None:
+            self._plain = self._beside()
+        return self._plain
+
+
+def cache_elements_of_a_token(ref: ModelRef) -> int:
+    """Keys and values of all layers of a decoder."""
+    config = ref.config
+    heads = int(config.get("num_key_value_heads") or config["num_attention_heads"])
+    width = int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+    return 2 * int(config["num_hidden_layers"]) * heads * width
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option, named, refuse_unknown_options
+from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option, chosen_options, named
 from twinlens.executors.openai.entry import OPTIONS as OF_OPENAI
-from twinlens.executors.openai.entry import POOL_OPTIONS, without_pool
+from twinlens.executors.openai.entry import POOL_OPTIONS
 from twinlens.network.target import KServeTarget, Target, api_key, client_pool_of, header_name, server_url
 
 KIND = "kserve-http"
@@ -32,14 +32,8 @@ OPTIONS: Mapping[str, Option] = {
 
 def kserve_target(options: Mapping[str, Any], model: str) -> KServeTarget:
     """The options as a target. Raises BadInput (TL207) for what cannot be one."""
-    refuse_unknown_options(KIND, options, (*OPTIONS, *POOL_OPTIONS))
+    chosen = chosen_options(KIND, options, {**OPTIONS, **POOL_OPTIONS}, (*POOL_OPTIONS, "binary"))
     client_pool_of(options)
-    chosen = {**{name: option.default for name, option in OPTIONS.items()}, **without_pool(options)}
-    for name, option in OPTIONS.items():
-        value, default = chosen[name], option.default
-        fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
-        if not fits and name != "binary":
-            raise _no(f"{name} cannot be {value!r}")
     if chosen["binary"] not in ("auto", True, False):
         raise _no('binary is true, false or "auto"')
     if not all(type(side) is int and side > 0 for side in chosen["shape"]):

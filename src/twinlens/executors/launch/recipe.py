@@ -103,9 +103,45 @@ def flag(name: str) -> Callable[[Any], tuple[str, ...]]:
     return lambda value: (name, str(value))
 
 
-def is_degree(of: str) -> Callable[[Any, Any], bool]:
-    """Whether a server's degrees of parallelism ("serving.parallel") have the value that was asked of one."""
-    return lambda value, observed: isinstance(observed, Mapping) and observed.get(of) == value
+_COMMON: Mapping[str, tuple[Any, str, str]] = {
+    "prefix_caching": (
+        bool, "serving.prefix_cache", "Reuse the KV cache of a prompt's beginning that an earlier request had.",
+    ),
+    "chunked_prefill": (
+        bool, "serving.chunked_prefill", "Split long prompts, so that decoding goes on between their parts.",
+    ),
+    "ngram_tokens": (
+        int, "serving.speculative",
+        "Tokens that speculative decoding drafts in each step from n-grams of the prompt; 0 for none.",
+    ),
+    "max_sequences": (int, "serving.max_sequences", "Requests that the server runs at once at most."),
+    "max_batched_tokens": (
+        int, "serving.max_batched_tokens", "Tokens that one step of the server computes at most.",
+    ),
+    "max_context": (
+        int, "serving.context_tokens", "Tokens that a request's prompt and answer may have together at most.",
+    ),
+    "kv_block_tokens": (
+        int, "serving.kv_block_tokens",
+        "Tokens in one block of the KV cache, which is what prefix caching can reuse.",
+    ),
+    "tensor_parallel": (int, "serving.parallel", "GPUs that share each layer of one server."),
+}  # fmt: skip
+"""Switches that several runtimes have: what they take, the fact that says what ran, and the description."""
+
+
+def switch(name: str, flags: str | Callable[[Any], tuple[str, ...]], **other: Any) -> Switch:
+    """A switch that several runtimes have. `flags`: this one's, or the name of its flag that the value follows."""
+    takes, field, description = _COMMON[name]
+    if name == "tensor_parallel":
+        other["is_met"] = lambda value, seen: isinstance(seen, Mapping) and seen.get("tensor_parallel") == value
+    return Switch(name, takes, flag(flags) if isinstance(flags, str) else flags, field, description, **other)
+
+
+def kv_switch(words: Mapping[str, str], flag: str) -> Switch:
+    """The switch for the format of the KV cache, by the runtime's word for each that it has."""
+    description = "The number format of the KV cache, apart from that of the precision."
+    return Switch("kv_format", tuple(words), lambda word: (flag, words[word]), "precision.kv", description)
 
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -279,6 +315,11 @@ def thread_environment(threads: int) -> dict[str, str]:
     """The variables that pin the compute threads of torch, OpenMP, MKL and OpenBLAS."""
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     return dict.fromkeys(names, str(threads))
+
+
+def offline_environment(order: LaunchConfig, **own: str) -> dict[str, str]:
+    """The variables of a server that reads its model from a folder: no hub, its own, its threads and its GPUs."""
+    return {"HF_HUB_OFFLINE": "1", **own, **thread_environment(order.threads), **gpu_environment(order.device)}
 
 
 MASK = "CUDA_VISIBLE_DEVICES"

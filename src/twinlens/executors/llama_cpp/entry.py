@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from twinlens.executors.capabilities import SETTINGS, Capabilities, Option
-from twinlens.executors.in_process.entry import engine_executor
-
-if TYPE_CHECKING:
-    from twinlens.executors.in_process.engine import Runtime
-    from twinlens.spec.study import RunSpec
-
-
-def _runtime(spec: RunSpec) -> Runtime:
-    from twinlens.executors.llama_cpp.decoder import RUNTIME
-
-    return RUNTIME
-
+from twinlens.executors.in_process.entry import engine_executor, runtime_at
 
 _OPTIONS = {
     "settings": SETTINGS,
@@ -51,5 +38,5 @@ EXECUTOR = engine_executor(
         # llama.cpp itself keeps the cache in fp16 whatever the weights are, and rounds to fp16 inside flash attention.
         unasked=("KV format as the precision says, and at fp32 no flash attention",),
     ),
-    _runtime,
+    lambda spec: runtime_at("twinlens.executors.llama_cpp.decoder:RUNTIME"),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -15,16 +14,14 @@ from typing import Any
 import numpy as np
 import onnxruntime_genai as genai
 
-from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.player import Gained, Running, Stepper
+from twinlens.executors.in_process.engine import Evidence, Runtime, SteppedEngine, cache_elements_of_a_token
+from twinlens.executors.in_process.player import Gained, Running
 from twinlens.executors.in_process.precision_check import log_softmax
 from twinlens.executors.in_process.torch_work import Linear, run_apart
 from twinlens.executors.onnxruntime.graph import computed_in, kv_format, linears, weights_held, weights_size
 from twinlens.executors.onnxruntime.trace import engine_facts, phases_of, read_profile, shares, strays
-from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import declared, observed, unknown
-from twinlens.schedule.request import Schedule, ScheduledRequest
-from twinlens.spec.model.reference import DecoderShape, ModelRef
+from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.precision import BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -60,7 +57,10 @@ class OrtDecoder:
         rows = {"prefill": batch.size, "decode": len(batch)}
         products = {phase: computed_in(graph, rows[phase], self._threads) for phase in phases}
         cache_format = kv_format(graph)
-        cache = _cache_elements(self._ref, self._spec) * BITS.get(cache_format, 32) // 8
+        workload = self._spec.workload
+        assert isinstance(workload, InferenceWorkload)
+        held = len(batch) * (workload.input_tokens.max + workload.output_tokens.max)
+        cache = held * cache_elements_of_a_token(self._ref) * BITS.get(cache_format, 32) // 8
         facts = engine_facts(phases, self._threads, version("onnxruntime-genai")) | {
             "serving.attention": observed("GroupQueryAttention", "the graph"),
             "serving.chunked_prefill": declared("no", "onnxruntime-genai, model.decoder.chunk_size is not set"),
@@ -129,16 +129,6 @@ def _generate(model: Any, prompts: np.ndarray, tokens: int) -> tuple[int, list[i
     return begin_ns, stamps
 
 
-def _cache_elements(ref: ModelRef, spec: RunSpec) -> int:
-    assert isinstance(ref.shape, DecoderShape)
-    assert isinstance(spec.workload, InferenceWorkload)
-    context = spec.workload.input_tokens.max + spec.workload.output_tokens.max
-    config = ref.config
-    heads = int(config.get("num_key_value_heads") or config["num_attention_heads"])
-    width = int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
-    return 2 * int(config["num_hidden_layers"]) * heads * width * context * spec.point.batch
-
-
 def _linears(folder: Path) -> list[Linear]:
     return linears(folder / _GRAPH)
 
@@ -151,34 +141,23 @@ _EVENTS = 64
 _NOT_ENDED = genai.FinishReason.NONE
 
 
-class OrtServed:
-    """Plays schedules to one onnxruntime-genai Engine, in this thread: what is due is begun, then one step for all.
+class OrtSteps:
+    """One onnxruntime-genai Engine.
 
-    Requests arrive at any time, and the engine batches them itself. On a processor its batches are static: a request
-    that arrives while one runs waits until all of that batch have ended (seen with 0.18; its paged cache, which lets
-    requests join, needs CUDA or WebGPU).
+    On a processor its batches are static: a request that arrives while one runs waits until all of that batch have
+    ended (seen with 0.18; its paged cache, which lets requests join, needs CUDA or WebGPU).
     """
 
-    def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
-        self._beside = partial(OrtDecoder, folder, spec, ref, threads)
-        self._decoder: OrtDecoder | None = None
-        self._most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
+    def __init__(self, folder: Path, spec: RunSpec, threads: int) -> None:
+        most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
         config = genai.Config(str(folder))
-        batching = {"engine": {"static_batching": {"max_batch_size": self._most}}}
+        batching = {"engine": {"static_batching": {"max_batch_size": most}}}
         config.overlay(json.dumps({"model": {"decoder": {"session_options": session_options(threads)}}} | batching))
         self._engine: Any = genai.Engine(genai.Model(config))
         self._events = self._engine.create_event_buffer(_EVENTS)
-        self._stepper: Stepper | None = None
 
-    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
-        return self._of_evidence().answer(batch, tokens)
-
-    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
-        return self._of_evidence().log_probabilities(one)
-
-    def evidence(self, batch: np.ndarray) -> Evidence:
+    def evidence(self, found: Evidence, batch: np.ndarray) -> Evidence:
         """Of the same export, run as one batch: the engine runs the same graph."""
-        found = self._of_evidence().evidence(batch)
         together = int(self._engine.get_capabilities().configured_max_batch_size)
         facts = {
             "software.runtime.name": observed("onnxruntime-genai, Engine in this process", "the package"),
@@ -188,36 +167,19 @@ class OrtServed:
         }
         return replace(found, facts=dict(found.facts) | facts)
 
-    def stepper(self, prompt: Callable[[ScheduledRequest], np.ndarray]) -> Stepper:
-        """A player with a clock of its own; `prompt` gives the token ids of a request, (length,)."""
-        return Stepper(lambda scheduled: self._begun(scheduled, prompt(scheduled)), self._stepped)
-
-    def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
-        """As `Server.play`; `prompt` as for `stepper`."""
-        self._decoder = None  # its copy of the weights was for evidence
-        if self._stepper is None:
-            self._stepper = self.stepper(prompt)
-        self._stepper.play(schedule, rows)
-
-    def _of_evidence(self) -> OrtDecoder:
-        """The same export without the engine, loaded when it is first wanted: it is no part of the engine's load."""
-        if self._decoder is None:
-            self._decoder = self._beside()
-        return self._decoder
-
     def close(self) -> None:
-        self._engine = self._events = self._decoder = self._stepper = None
+        self._engine = self._events = None
 
-    def _begun(self, scheduled: ScheduledRequest, ids: np.ndarray) -> Any:
+    def begin(self, ids: np.ndarray, tokens: int) -> Any:
         handle = self._engine.create_request()
         turn = genai.TurnOptions(handle)
-        turn.set_max_generated_tokens(scheduled.output_tokens)
-        turn.set_min_generated_tokens(scheduled.output_tokens)
+        turn.set_max_generated_tokens(tokens)
+        turn.set_min_generated_tokens(tokens)
         turn.set_do_sample(False)
         handle.begin_turn(ids.astype(np.int32), turn)
         return handle
 
-    def _stepped(self, running: list[Running]) -> list[Gained]:
+    def step(self, running: list[Running]) -> list[Gained]:
         events, gained = self._events, list[Gained]()
         self._engine.run(events)
         for place in range(len(events)):  # to iterate over it ends in an exception, which takes longer than all of this
@@ -236,4 +198,8 @@ def _of(handle: Any, running: list[Running]) -> Running:
     return next(each for each in running if each.handle == handle)
 
 
-SERVED = Runtime(RUNTIME.name, RUNTIME.made_by, RUNTIME.make, RUNTIME.linears, OrtServed)
+def _served(folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> SteppedEngine:
+    return SteppedEngine(OrtSteps(folder, spec, threads), partial(OrtDecoder, folder, spec, ref, threads))
+
+
+SERVED = Runtime(RUNTIME.name, RUNTIME.made_by, RUNTIME.make, RUNTIME.linears, _served)

@@ -3,44 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
-from twinlens.errors import BadInput
 from twinlens.executors.capabilities import ALL_ARRIVALS, ALL_FAMILIES, Capabilities, Option
-from twinlens.executors.in_process.entry import engine_executor
+from twinlens.executors.in_process.entry import by_family, engine_executor, runtime_at
 
-if TYPE_CHECKING:
-    from twinlens.executors.in_process.engine import Runtime
-    from twinlens.spec.study import RunSpec
-
-
+_HERE = "twinlens.executors.onnxruntime"
 _OF_TEXT = ("fp32", "int8-dynamic", "int4-dynamic")
 _OF_IMAGES = ("fp32", "int8-static")
-
-
-def _runtime(spec: RunSpec) -> Runtime:
-    """Raises BadInput (TL203) for a precision of the other kind of model."""
-    is_text = spec.model.known().shape.family == "decoder"
-    made = _OF_TEXT if is_text else _OF_IMAGES
-    if spec.point.precision not in made:
-        kind = "language models" if is_text else "classifiers of images"
-        raise BadInput(
-            f"onnxruntime runs {kind} at {', '.join(made)}, and point.precision is {spec.point.precision!r}",
-            code="TL203",
-        )
-    if not is_text:
-        from twinlens.executors.onnxruntime.vision import VISION
-
-        return VISION
-    from twinlens.executors.onnxruntime.decoder import RUNTIME
-
-    return RUNTIME
-
-
-def _served_runtime(spec: RunSpec) -> Runtime:
-    from twinlens.executors.onnxruntime.decoder import SERVED
-
-    return SERVED
 
 
 _CAN = Capabilities(
@@ -55,7 +24,11 @@ _CAN = Capabilities(
     quantises=True,
     compares_with_fp32=True,
 )
-EXECUTOR = engine_executor("onnxruntime", _CAN, _runtime)
+EXECUTOR = engine_executor(
+    "onnxruntime",
+    _CAN,
+    by_family("onnxruntime", (_OF_TEXT, f"{_HERE}.decoder:RUNTIME"), (_OF_IMAGES, f"{_HERE}.vision:VISION")),
+)
 _MOST = Option(8, description="Sequences that the engine may have in one batch.", tunes=True)
 SERVED = engine_executor(
     "onnxruntime",
@@ -67,5 +40,5 @@ SERVED = engine_executor(
         options={"most_together": _MOST},
         nobody_joins="batches statically on a processor: a batch ends before the next one begins",
     ),
-    _served_runtime,
+    lambda spec: runtime_at(f"{_HERE}.decoder:SERVED"),
 )

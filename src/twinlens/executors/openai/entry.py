@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option, named, refuse_unknown_options
+from twinlens.executors.capabilities import ALL_ARRIVALS, Capabilities, Executor, Option, chosen_options, named
 from twinlens.network.target import (
     PATHS,
     Target,
@@ -62,19 +62,14 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "dcgm_url": Option("", description="The page of dcgm-exporter on the server's machine, for counters of its GPUs."),
 }
-DEFAULTS: Mapping[str, Any] = {name: option.default for name, option in OPTIONS.items()}
 
 
 def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     """The options of an executor as a target. Raises BadInput (TL207) for what cannot be one."""
-    refuse_unknown_options(kind, options, (*DEFAULTS, *POOL_OPTIONS))
+    chosen = chosen_options(kind, options, {**OPTIONS, **POOL_OPTIONS}, (*POOL_OPTIONS, "force_length"))
     client_pool_of(options)
-    chosen = {**DEFAULTS, **without_pool(options)}
-    for name, default in DEFAULTS.items():
-        value = chosen[name]
-        fits = type(value) in (int, float) if isinstance(default, float) else isinstance(value, type(default))
-        if not fits and name != "force_length":
-            raise BadInput(f"executor.options.{name} cannot be {value!r}", code="TL207")
+    for name in POOL_OPTIONS:
+        del chosen[name]
     if chosen["endpoint"] not in PATHS or chosen["limit_field"] not in ("max_tokens", "max_completion_tokens"):
         raise BadInput(f'executor.options: endpoint is one of {", ".join(PATHS)}, limit_field "max_tokens" or '
                        '"max_completion_tokens"', code="TL207")  # fmt: skip
@@ -89,11 +84,6 @@ def target_of(kind: str, options: Mapping[str, Any]) -> Target:
     chosen["reference"] = reference_of(chosen["reference"])
     chosen["dcgm_url"] = page_url("dcgm_url", chosen["dcgm_url"], ("",))
     return Target(force_length=None if forced == "auto" else forced, api_key=key, **chosen)
-
-
-def without_pool(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without those read here."""
-    return {name: value for name, value in options.items() if name not in POOL_OPTIONS}
 
 
 EXECUTOR = Executor(

@@ -8,7 +8,6 @@ without the pipeline; the format of its cache follows from the bytes that its me
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -19,8 +18,8 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
-from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.player import Gained, Running, Stepper
+from twinlens.executors.in_process.engine import Evidence, Runtime, SteppedEngine, cache_elements_of_a_token
+from twinlens.executors.in_process.player import Gained, Running
 from twinlens.executors.openvino.decoder import (
     SERVED_GRAPH,
     InPlace,
@@ -33,9 +32,7 @@ from twinlens.executors.openvino.decoder import (
     versions,
 )
 from twinlens.executors.openvino.trace import paged_format
-from twinlens.executors.protocol import TakesRow
 from twinlens.record.executor.record import observed, unknown
-from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -46,14 +43,12 @@ _RUNNING = genai.GenerationStatus.RUNNING
 _METRICS = "PipelineMetrics of openvino-genai"
 
 
-class OpenVinoServed:
-    """Plays schedules to one pipeline, in this thread."""
+class OpenVinoSteps:
+    """One pipeline."""
 
     def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
         assert isinstance(spec.workload, InferenceWorkload)
         self._ref, self._numbered = ref, 0
-        self._beside = partial(OpenVinoDecoder, folder, spec, ref, threads, SERVED_GRAPH, _step)
-        self._decoder: OpenVinoDecoder | None = None
         most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
         longest = spec.workload.input_tokens.max + spec.workload.output_tokens.max
         self._settings = genai.SchedulerConfig()
@@ -61,19 +56,12 @@ class OpenVinoServed:
         self._settings.num_kv_blocks = most * (math.ceil(longest / _BLOCK_TOKENS) + 1)
         asked = properties(spec, threads)
         self._pipeline: Any = genai.ContinuousBatchingPipeline(str(folder), self._settings, "CPU", asked)
-        self._stepper: Stepper | None = None
 
-    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
-        return self._of_evidence().answer(batch, tokens)
-
-    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
-        return self._of_evidence().log_probabilities(one)
-
-    def evidence(self, batch: np.ndarray) -> Evidence:
+    def evidence(self, found: Evidence, batch: np.ndarray) -> Evidence:
         """Of the same graph without the pipeline, but for the cache and the batching, which a trial of two shows."""
-        found, together = self._of_evidence().evidence(batch), self._joined(batch[0])
+        together = self._joined(batch[0])
         size = int(self._pipeline.get_metrics().kv_cache_size_in_bytes)
-        elements = self._settings.num_kv_blocks * _BLOCK_TOKENS * _elements_of_a_token(self._ref)
+        elements = self._settings.num_kv_blocks * _BLOCK_TOKENS * cache_elements_of_a_token(self._ref)
         kind = paged_format(size, elements)
         batching = "continuous: a request joins while others run" if together == 2 else "one request at a time"
         facts = {
@@ -97,45 +85,28 @@ class OpenVinoServed:
         memory = dict(found.memory) | {"kv_bytes": (size, f"{_METRICS}: all blocks, allocated when it starts")}
         return replace(found, held=held, facts=dict(found.facts) | facts, memory=memory)
 
-    def stepper(self, prompt: Callable[[ScheduledRequest], np.ndarray]) -> Stepper:
-        """A player with a clock of its own; `prompt` gives the token ids of a request, (length,)."""
-        return Stepper(lambda one: self._begun(prompt(one), one.output_tokens), self._stepped)
-
-    def play(self, schedule: Schedule, rows: TakesRow, prompt: Callable[[ScheduledRequest], np.ndarray]) -> None:
-        """As `Server.play`; `prompt` as for `stepper`."""
-        self._decoder = None  # its copy of the weights was for evidence
-        if self._stepper is None:
-            self._stepper = self.stepper(prompt)
-        self._stepper.play(schedule, rows)
-
-    def _of_evidence(self) -> OpenVinoDecoder:
-        """The same export without the engine, loaded when it is first wanted: it is no part of the engine's load."""
-        if self._decoder is None:
-            self._decoder = self._beside()
-        return self._decoder
-
     def close(self) -> None:
-        self._pipeline = self._decoder = self._stepper = None
+        self._pipeline = None
 
     def _joined(self, ids: np.ndarray) -> int:
         """Requests of one step, when a second was sent after the step of a first."""
-        handles = [self._begun(ids, 4)]
+        handles = [self.begin(ids, 4)]
         self._pipeline.step()
-        handles.append(self._begun(ids, 4))
+        handles.append(self.begin(ids, 4))
         self._pipeline.step()
         together = int(self._pipeline.get_metrics().scheduled_requests)
         while self._pipeline.has_non_finished_requests():
             self._pipeline.step()
         return together
 
-    def _begun(self, ids: np.ndarray, tokens: int) -> Any:
+    def begin(self, ids: np.ndarray, tokens: int) -> Any:
         wanted = genai.GenerationConfig()
         wanted.max_new_tokens = wanted.min_new_tokens = tokens
         wanted.ignore_eos, wanted.do_sample = True, False
         self._numbered += 1
         return self._pipeline.add_request(self._numbered, openvino.Tensor(ids[None].astype(np.int64)), wanted)
 
-    def _stepped(self, running: list[Running]) -> list[Gained]:
+    def step(self, running: list[Running]) -> list[Gained]:
         self._pipeline.step()
         gained: list[Gained] = []
         for one in running:
@@ -157,13 +128,11 @@ def _step(request: InPlace, ids: np.ndarray, at: int, keep: np.ndarray) -> np.nd
     return request.logits({"input_ids": ids} | given)[:, keep]
 
 
-def _elements_of_a_token(ref: ModelRef) -> int:
-    config = ref.config
-    heads = int(config.get("num_key_value_heads") or config["num_attention_heads"])
-    width = int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
-    return 2 * int(config["num_hidden_layers"]) * heads * width
+def _served(folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> SteppedEngine:
+    beside = partial(OpenVinoDecoder, folder, spec, ref, threads, SERVED_GRAPH, _step)
+    return SteppedEngine(OpenVinoSteps(folder, spec, ref, threads), beside)
 
 
 SERVED = Runtime(
-    "openvino-served", lambda spec: f"served {versions(spec)}", partial(make, of="served"), linears, OpenVinoServed
+    "openvino-served", lambda spec: f"served {versions(spec)}", partial(make, of="served"), linears, _served
 )

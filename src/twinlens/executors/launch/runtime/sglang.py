@@ -12,15 +12,23 @@ from twinlens.executors.launch.recipe import (
     Recipe,
     ServerOutput,
     Switch,
-    flag,
-    gpu_environment,
-    is_degree,
+    kv_switch,
+    offline_environment,
     online_words,
-    thread_environment,
+    switch,
     torch_name,
 )
 from twinlens.executors.server_words import SHARED, ServerWords, histogram
-from twinlens.executors.settings_text import first_known, flat, formats, pairs, quantisation
+from twinlens.executors.settings_text import (
+    degrees,
+    first_known,
+    flat,
+    formats,
+    graphs,
+    pairs,
+    quantisation,
+    version_on,
+)
 from twinlens.record.executor.record import Fact, declared
 
 _READY = re.compile(r"max_total_num_tokens=.*?max_running_requests=(\d+)")
@@ -34,8 +42,6 @@ _NAMES = {
     "serving.speculative": ("speculative_algorithm",),
     "serving.context_tokens": ("context_length",),
 }
-
-_DEGREES = {"tensor_parallel": "tp_size", "pipeline_parallel": "pp_size", "data_parallel": "dp_size"}
 
 _ONLINE = {"fp8": "fp8"}
 
@@ -52,12 +58,7 @@ def _command(order: LaunchConfig) -> Command:
         *online_words(order, _ONLINE),
         *order.args,
     ]
-    environment = {
-        "HF_HUB_OFFLINE": "1",
-        **thread_environment(order.threads),
-        **gpu_environment(order.device),
-    }
-    return Command(tuple(argv), environment)
+    return Command(tuple(argv), offline_environment(order))
 
 
 def _facts(seen: ServerOutput) -> dict[str, Fact]:
@@ -69,22 +70,13 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
         facts["serving.max_sequences"] = declared(int(ready[1]), "the log, when it was ready")
     facts |= formats(config.get("dtype"), config.get("kv_cache_dtype"), source)
     facts |= quantisation(config, source, none_says=False)  # it finds out by itself what a folder is quantised to
-    version = config.get("version")
-    if isinstance(version, str) and version:
-        facts["software.runtime.version"] = declared(version, source)
-    if (is_off := _switch(config.get("disable_radix_cache"))) is not None:
-        facts["serving.prefix_cache"] = declared(not is_off, source)
-    if (is_off := _switch(config.get("disable_cuda_graph"))) is not None:
-        facts["serving.graphs"] = declared("none (eager)" if is_off else "captured", source)
-    degrees = {name: config.get(key) for name, key in _DEGREES.items()}
-    if None not in degrees.values():
-        facts["serving.parallel"] = declared({name: int(str(size)) for name, size in degrees.items()}, source)
+    facts |= version_on(config, source)
+    if (is_off := str(config.get("disable_radix_cache"))) in ("True", "False"):
+        facts["serving.prefix_cache"] = declared(is_off == "False", source)
+    facts |= graphs(config.get("disable_cuda_graph"), source)
+    facts |= degrees(config, {"tensor": "tp_size", "pipeline": "pp_size", "data": "dp_size"}, source)
     facts["serving.batching"] = declared("continuous", "SGLang batches at every iteration")
     return facts
-
-
-def _switch(value: Any) -> bool | None:
-    return {"True": True, "False": False}.get(str(value))
 
 
 def _ngram(tokens: int) -> tuple[str, ...]:
@@ -92,45 +84,19 @@ def _ngram(tokens: int) -> tuple[str, ...]:
 
 
 SWITCHES = (
-    Switch(
-        "prefix_caching", bool, lambda value: () if value else ("--disable-radix-cache",), "serving.prefix_cache",
-        "Reuse the KV cache of a prompt's beginning that an earlier request had.",
-    ),
+    switch("prefix_caching", lambda value: () if value else ("--disable-radix-cache",)),
     Switch(
         "chunked_prefill_tokens", int, lambda value: ("--chunked-prefill-size", str(value or -1)),
         "serving.chunked_prefill", "Tokens in each part of a long prompt; 0 does not split prompts.",
         ran=lambda value: value or -1, least=0,
     ),
-    Switch(
-        "ngram_tokens", int, _ngram, "serving.speculative",
-        "Tokens that speculative decoding drafts in each step from n-grams of the prompt; 0 for none.",
-        ran=lambda value: "NGRAM" if value else None, least=0,
-    ),
-    Switch(
-        "kv_format", ("bf16", "fp8-e4m3", "fp8-e5m2"),
-        lambda value: ("--kv-cache-dtype", value.replace("-", "_")), "precision.kv",
-        "The number format of the KV cache, apart from that of the precision.",
-    ),
-    Switch(
-        "max_sequences", int, flag("--max-running-requests"), "serving.max_sequences",
-        "Requests that the server runs at once at most.",
-    ),
-    Switch(
-        "max_batched_tokens", int, flag("--max-prefill-tokens"), "serving.max_batched_tokens",
-        "Tokens that one step of the server computes at most.",
-    ),
-    Switch(
-        "max_context", int, flag("--context-length"), "serving.context_tokens",
-        "Tokens that a request's prompt and answer may have together at most.",
-    ),
-    Switch(
-        "kv_block_tokens", int, flag("--page-size"), "serving.kv_block_tokens",
-        "Tokens in one block of the KV cache, which is what prefix caching can reuse.",
-    ),
-    Switch(
-        "tensor_parallel", int, flag("--tp-size"), "serving.parallel",
-        "GPUs that share each layer of one server.", is_met=is_degree("tensor_parallel"),
-    ),
+    switch("ngram_tokens", _ngram, ran=lambda value: "NGRAM" if value else None, least=0),
+    kv_switch({name: name.replace("-", "_") for name in ("bf16", "fp8-e4m3", "fp8-e5m2")}, "--kv-cache-dtype"),
+    switch("max_sequences", "--max-running-requests"),
+    switch("max_batched_tokens", "--max-prefill-tokens"),
+    switch("max_context", "--context-length"),
+    switch("kv_block_tokens", "--page-size"),
+    switch("tensor_parallel", "--tp-size"),
 )  # fmt: skip
 WORDS = ServerWords(
     prefix="sglang",

@@ -13,14 +13,11 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
-    Switch,
-    flag,
-    gpu_environment,
-    is_degree,
-    thread_environment,
+    offline_environment,
+    switch,
 )
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
-from twinlens.executors.settings_text import first_known, pairs, tensor_format
+from twinlens.executors.settings_text import first_known, graphs, pairs, tensor_format, version_on
 from twinlens.record.executor.record import Fact, declared
 
 _LIMITS = {
@@ -45,22 +42,15 @@ def _command(order: LaunchConfig) -> Command:
         *("--max_seq_len", str(order.context_tokens)),
         *order.args,
     ]
-    environment = {
-        "HF_HUB_OFFLINE": "1",
-        "TLLM_DISABLE_NVTX": "1",
-        **thread_environment(order.threads),
-        **gpu_environment(order.device),
-    }
-    return Command(tuple(argv), environment)
+    return Command(tuple(argv), offline_environment(order, TLLM_DISABLE_NVTX="1"))
 
 
 def _facts(seen: ServerOutput) -> dict[str, Fact]:
     facts: dict[str, Fact] = {"serving.batching": declared("continuous (in flight)", "TensorRT-LLM's executor")}
     config = pairs(seen.log, "PyTorchConfig(")
     facts |= first_known(config, {"serving.attention": ("attn_backend",)}, "PyTorchConfig in the log")
-    if config.get("use_cuda_graph") in ("True", "False"):
-        graphs = "captured" if config["use_cuda_graph"] == "True" else "none (eager)"
-        facts["serving.graphs"] = declared(graphs, "PyTorchConfig in the log")
+    captured = {"True": False, "False": True}.get(str(config.get("use_cuda_graph")))
+    facts |= graphs(captured, "PyTorchConfig in the log")
     if cached := tensor_format(config.get("kv_cache_dtype")):
         facts["precision.kv"] = declared(cached, "PyTorchConfig in the log")
     facts |= first_known(
@@ -71,36 +61,19 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     for field, pattern in _LIMITS.items():
         if counts := pattern.findall(seen.log):  # the last: memory is measured with a small cache first
             facts[field] = declared(int(counts[-1]), "the log")
-    page = seen.pages.get("/version")
-    if isinstance(page, dict) and isinstance(page.get("version"), str):
-        facts["software.runtime.version"] = declared(page["version"], "/version")
-    elif match := _VERSION.search(seen.log):
+    if match := _VERSION.search(seen.log):
         facts["software.runtime.version"] = declared(match[1], "the log")
+    facts |= version_on(seen.pages.get("/version"), "/version")
     return facts
 
 
 SWITCHES = (
-    Switch(
-        "chunked_prefill", bool, lambda value: ("--enable_chunked_prefill",) if value else (),
-        "serving.chunked_prefill", "Split long prompts, so that decoding goes on between their parts.",
-    ),
-    Switch(
-        "max_sequences", int, flag("--max_batch_size"), "serving.max_sequences",
-        "Requests that the server runs at once at most.",
-    ),
-    Switch(
-        "max_batched_tokens", int, flag("--max_num_tokens"), "serving.max_batched_tokens",
-        "Tokens that one step of the server computes at most.",
-    ),
-    Switch(
-        "max_context", int, flag("--max_seq_len"), "serving.context_tokens",
-        "Tokens that a request's prompt and answer may have together at most.",
-    ),
-    Switch(
-        "tensor_parallel", int, flag("--tp_size"), "serving.parallel",
-        "GPUs that share each layer of one server.", is_met=is_degree("tensor_parallel"),
-    ),
-)  # fmt: skip
+    switch("chunked_prefill", lambda value: ("--enable_chunked_prefill",) if value else ()),
+    switch("max_sequences", "--max_batch_size"),
+    switch("max_batched_tokens", "--max_num_tokens"),
+    switch("max_context", "--max_seq_len"),
+    switch("tensor_parallel", "--tp_size"),
+)
 WORDS = ServerWords(
     prefix="trtllm",
     metrics=SHARED

@@ -10,9 +10,9 @@ from twinlens.executors.launch.recipe import (
     ServerOutput,
     Switch,
     flag,
-    gpu_environment,
+    offline_environment,
     on_off,
-    thread_environment,
+    switch,
     torch_name,
 )
 from twinlens.executors.settings_text import formats
@@ -33,8 +33,7 @@ def _command(order: LaunchConfig) -> Command:
         *(("--compile",) if order.graph == "compiled" else ()),
         *order.args,
     ]
-    environment = {"HF_HUB_OFFLINE": "1", **thread_environment(order.threads), **gpu_environment(order.device)}
-    return Command(tuple(argv), environment)
+    return Command(tuple(argv), offline_environment(order))
 
 
 def _facts(seen: ServerOutput) -> dict[str, Fact]:
@@ -64,14 +63,8 @@ SWITCHES = (
         "attention", str, flag("--attn-implementation"), "serving.attention",
         "The attention implementation that the server is asked for, such as sdpa.",
     ),
-    Switch(
-        "max_batched_tokens", int, flag("--cb-max-batch-tokens"), "serving.max_batched_tokens",
-        "Tokens that one step of the server computes at most.",
-    ),
-    Switch(
-        "kv_block_tokens", int, flag("--cb-block-size"), "serving.kv_block_tokens",
-        "Tokens in one block of the KV cache, which is what prefix caching can reuse.",
-    ),
+    switch("max_batched_tokens", "--cb-max-batch-tokens"),
+    switch("kv_block_tokens", "--cb-block-size"),
     Switch(
         "kv_blocks", int, flag("--cb-num-blocks"), "serving.kv_blocks",
         "Blocks of the KV cache, which bound the requests that run at once.",

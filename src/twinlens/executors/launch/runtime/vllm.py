@@ -16,17 +16,26 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
-    Switch,
-    flag,
-    gpu_environment,
-    is_degree,
+    kv_switch,
+    offline_environment,
     on_off,
     online_words,
-    thread_environment,
+    switch,
     torch_name,
 )
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
-from twinlens.executors.settings_text import first_known, flat, formats, labels, pairs, plain_setting, quantisation
+from twinlens.executors.settings_text import (
+    degrees,
+    first_known,
+    flat,
+    formats,
+    graphs,
+    labels,
+    pairs,
+    plain_setting,
+    quantisation,
+    version_on,
+)
 from twinlens.record.executor.record import Fact, declared
 from twinlens.spec.model.quantised import QUANTISED_BY
 from twinlens.spec.workload.prompt import Generate, Task
@@ -55,44 +64,16 @@ def _drafts(tokens: int, observed: Any) -> bool:
 
 
 SWITCHES = (
-    Switch(
-        "prefix_caching", bool, on_off("--enable-prefix-caching", "--no-enable-prefix-caching"),
-        "serving.prefix_cache", "Reuse the KV cache of a prompt's beginning that an earlier request had.",
-    ),
-    Switch(
-        "chunked_prefill", bool, on_off("--enable-chunked-prefill", "--no-enable-chunked-prefill"),
-        "serving.chunked_prefill", "Split long prompts, so that decoding goes on between their parts.",
-    ),
-    Switch(
-        "ngram_tokens", int, _draft, "serving.speculative",
-        "Tokens that speculative decoding drafts in each step from n-grams of the prompt; 0 for none.",
-        is_met=_drafts, least=0,
-    ),
-    Switch(
-        "kv_format", tuple(_KV_WORDS), lambda value: ("--kv-cache-dtype", _KV_WORDS[value]), "precision.kv",
-        "The number format of the KV cache, apart from that of the precision.",
-    ),
-    Switch(
-        "max_sequences", int, flag("--max-num-seqs"), "serving.max_sequences",
-        "Requests that the server runs at once at most.",
-    ),
-    Switch(
-        "max_batched_tokens", int, flag("--max-num-batched-tokens"), "serving.max_batched_tokens",
-        "Tokens that one step of the server computes at most.",
-    ),
-    Switch(
-        "max_context", int, flag("--max-model-len"), "serving.context_tokens",
-        "Tokens that a request's prompt and answer may have together at most.",
-    ),
-    Switch(
-        "kv_block_tokens", int, flag("--block-size"), "serving.kv_block_tokens",
-        "Tokens in one block of the KV cache, which is what prefix caching can reuse.",
-    ),
-    Switch(
-        "tensor_parallel", int, flag("--tensor-parallel-size"), "serving.parallel",
-        "GPUs that share each layer of one server.", is_met=is_degree("tensor_parallel"),
-    ),
-)  # fmt: skip
+    switch("prefix_caching", on_off("--enable-prefix-caching", "--no-enable-prefix-caching")),
+    switch("chunked_prefill", on_off("--enable-chunked-prefill", "--no-enable-chunked-prefill")),
+    switch("ngram_tokens", _draft, is_met=_drafts, least=0),
+    kv_switch(_KV_WORDS, "--kv-cache-dtype"),
+    switch("max_sequences", "--max-num-seqs"),
+    switch("max_batched_tokens", "--max-num-batched-tokens"),
+    switch("max_context", "--max-model-len"),
+    switch("kv_block_tokens", "--block-size"),
+    switch("tensor_parallel", "--tensor-parallel-size"),
+)
 
 
 _INFO = "/server_info?config_format=json"
@@ -121,16 +102,14 @@ def _command(order: LaunchConfig) -> Command:
         *online_words(order, _ONLINE),
         *order.args,
     ]
-    environment = {
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "VLLM_HOST_IP": "127.0.0.1",
+    environment = offline_environment(
+        order,
+        VLLM_NO_USAGE_STATS="1",
+        DO_NOT_TRACK="1",
+        VLLM_HOST_IP="127.0.0.1",
         # Or there is no /server_info; its other pages change the server, so that nobody elsewhere may reach them.
         **({"VLLM_SERVER_DEV_MODE": "1"} if order.listen == LOOPBACK else {}),
-        **thread_environment(order.threads),
-        **gpu_environment(order.device),
-    }
+    )
     if order.spec.executor.threads and not order.device.names_gpu:
         environment["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, _cores(order)))
     return Command(tuple(argv), environment)
@@ -157,24 +136,16 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
     facts |= first_known(config, _NAMES, source)
     facts |= formats(config.get("dtype"), config.get("cache_dtype", config.get("kv_cache_dtype")), source)
     facts |= _with_kernel(quantisation(config, source, none_says=True), seen.log)
-    eager = config.get("enforce_eager")
-    if eager is not None:
-        facts["serving.graphs"] = declared(
-            "none (eager)" if str(eager) == "True" else "captured", f"{source}, enforce_eager"
-        )
-        if str(eager) == "True":
-            facts["compiler.name"] = declared("none (eager)", f"{source}, enforce_eager")
-    degrees = {f"{kind}_parallel": config.get(f"{kind}_parallel_size") for kind in ("tensor", "pipeline", "data")}
-    if None not in degrees.values():
-        facts["serving.parallel"] = declared({name: int(str(size)) for name, size in degrees.items()}, source)
+    facts |= graphs(config.get("enforce_eager"), f"{source}, enforce_eager")
+    if str(config.get("enforce_eager")) == "True":
+        facts["compiler.name"] = declared("none (eager)", f"{source}, enforce_eager")
+    facts |= degrees(config, {kind: f"{kind}_parallel_size" for kind in ("tensor", "pipeline", "data")}, source)
     attention = next((line for line in seen.log.splitlines() if "attention backend" in line.lower()), "")
     if attention:
         facts["serving.attention"] = declared(attention.partition("] ")[2] or attention, "the log")
     if spoken := _speculation(nested or config):
         facts["serving.speculative"] = declared(spoken, source)
-    version = seen.pages.get("/version")
-    if isinstance(version, dict) and isinstance(version.get("version"), str):
-        facts["software.runtime.version"] = declared(version["version"], "/version")
+    facts |= version_on(seen.pages.get("/version"), "/version")
     facts["serving.batching"] = declared("continuous", "vLLM batches at every iteration")
     return facts
 
