@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test test-slow test-vllm lint shown ladder reference bench clean browser
+.PHONY: all demo test test-slow test-vllm lint shown ladder reference changes bench clean browser
 all: .venv/ready
 
 # Training in fp8 takes torchao, which nothing on a processor needs.
@@ -92,6 +92,10 @@ shown: .venv/ready
 reference: .venv/ready
 	$(BIN)/python -m twinlens.cli.table && $(BIN)/python -m twinlens.reporting.reference && $(BIN)/python -m benchmarks.sizes \
 	  && $(BIN)/python -m benchmarks.decisions
+
+# What the next release will list, from changelog.d.
+changes: .venv/ready
+	$(BIN)/towncrier build --draft --version next
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks

@@ -23,8 +23,8 @@ _GLUE = "\0"
 
 def pages() -> list[Path]:
     """Every page of the documentation that is held to the width, sorted."""
-    rooms = (ROOT / "docs", ROOT / "benchmarks", ROOT / "tests", ROOT / "src" / "twinlens" / "pages")
-    found = {path for room in rooms for path in room.rglob("*.md")}
+    rooms = ("docs", "benchmarks", "changelog.d", "tests", "src/twinlens/pages")
+    found = {path for room in rooms for path in (ROOT / room).rglob("*.md")}
     return sorted(found | {ROOT / "README.md", ROOT / "CONTRIBUTING.md"})
 
 

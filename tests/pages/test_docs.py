@@ -115,6 +115,26 @@ def test_decisions_say_their_room_and_their_status_and_the_index_lists_all() -> 
         assert all(later > each.number and later in numbers for later in each.by), each.name
 
 
+FRAGMENTS = sorted(path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md")
+KINDS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]["type"]
+
+
+def test_a_fragment_of_the_changelog_is_one_paragraph_of_a_known_kind() -> None:
+    """towncrier leaves out without a word what it cannot read: a kind that is misspelt, an empty file."""
+    for path in FRAGMENTS:
+        name = re.fullmatch(r"\+[a-z0-9]+(?:-[a-z0-9]+)*\.(\w+)\.md", path.name)
+        assert name is not None, f"{path.name}: +WORDS.KIND.md, as changelog.d/README.md says"
+        assert name[1] in {kind["directory"] for kind in KINDS}, path.name
+        text = path.read_text(encoding="utf-8").strip()
+        assert text.endswith((".", ")")), path.name
+        assert not re.search(r"\A[-*#]|\n\s*\n", text), f"{path.name}: no dash, no head, no second paragraph"
+
+
+def test_the_changelog_has_the_place_where_a_release_is_put_in() -> None:
+    place = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["towncrier"]["start_string"]
+    assert (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").count(place) == 1
+
+
 def test_the_index_of_results_is_whole() -> None:
     index = (ROOT / "docs" / "results" / "README.md").read_text(encoding="utf-8")
     for path in (ROOT / "docs" / "results").iterdir():
