@@ -69,7 +69,8 @@ def argument(words: str, metavar: str) -> Option:
 class Question(BaseModel):
     """What a verb is asked: frozen, each field with its `Option`. None: not said."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, coerce_numbers_to_str=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, coerce_numbers_to_str=True,
+                              defer_build=True)  # fmt: skip
     lens: ClassVar[str] = ""
     instead: ClassVar[str] = ""
     """How to ask the other lens, for an option that is not of this one: "leave --train out"."""

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from typing import Literal
 
-from twinlens.claims.names import MAKERS, TOPICS, device_at, format_at, is_filler, link_at, model_at
+from twinlens.claims.names import MAKERS, device_at, format_at, is_filler, link_at, model_at, topic_at
 from twinlens.claims.plain import plain
 from twinlens.claims.quantity import NUMBER, read_quantity
 from twinlens.claims.said import UNREADABLE, Claim, Said, Token, Word, checked, rounding, rounding_of_input
@@ -329,13 +329,12 @@ def _is_number_of_another(text: str, found: re.Match[str]) -> bool:
 
 
 def _topic(text: str, at: int, words: list[Word]) -> int:
-    for pattern, topic in TOPICS:
-        found = pattern.match(text, at)
-        if found is not None:
-            words.append(Word("topic", topic, found[0], at))
-            if topic in OPTIMIZERS:
-                words.append(Word("optimizer", topic, found[0], at))
-            return found.end()
+    if (found := topic_at(text, at)) is not None:
+        topic, end = found
+        words.append(Word("topic", topic, text[at:end], at))
+        if topic in OPTIMIZERS:
+            words.append(Word("optimizer", topic, text[at:end], at))
+        return end
     word = _WORD.match(text, at)
     if word is None:
         return at + 1

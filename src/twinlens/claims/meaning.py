@@ -193,7 +193,7 @@ def _spans(rule: Rule, claim: Claim, fitted: Fitted) -> Iterator[tuple[float, fl
     if isinstance(answer, Gap):
         return
     ends = [[case.value, case.value] for case in answer.cases]
-    for said in fitted.used:
+    for said in sorted(fitted.used, key=lambda each: each.at):
         if not isinstance(said, Said) or said == answer.claimed or said.low is None or said.value in USUAL:
             continue
         for factor in said.factors:

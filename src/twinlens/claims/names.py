@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib.resources import files
 
@@ -115,24 +116,25 @@ _LINK = re.compile(
     r"(?i:(?P<kind>NVLink|PCI-?e|PCI Express)(?:[ -]?(?:gen)?[ -]?(?P<n>[3-6])(?:\.0)?)?(?: ?x16)?(?: links?)?)"
     r"(?![\w-])"
 )
-Words = tuple[tuple[re.Pattern[str], str], ...]
+Words = tuple[re.Pattern[str], tuple[str, ...]]
+"""One pattern of all words, a group for each, and what each stands for: the first that matches is meant."""
 
 
 def _match(words: Words, text: str, at: int) -> tuple[str, int] | None:
-    for pattern, name in words:
-        found = pattern.match(text, at)
-        if found is not None:
-            return name, found.end()
-    return None
+    pattern, names = words
+    found = pattern.match(text, at)
+    return None if found is None or found.lastindex is None else (names[found.lastindex - 1], found.end())
 
 
-def _patterns(names: dict[str, str], more: str = "", ends: str = r"(?![\w-])") -> Words:
+def _words(meant: Iterable[tuple[str, str]], ends: str) -> Words:
+    """`meant`: patterns without groups of their own, and what each stands for, in the order in which they are tried."""
+    patterns, names = zip(*meant, strict=True)
+    return re.compile(rf"(?i:(?:{'|'.join(f'({each})' for each in patterns)}){ends})"), names
+
+
+def _patterns(names: dict[str, str], ends: str) -> Words:
     ordered = sorted(names, key=len, reverse=True)
-    ends = more + ends
-    return tuple(
-        (re.compile(rf"(?i:{re.sub(r'[- ]', '[- ]?', re.escape(name).replace(chr(92), ''))}{ends})"), names[name])
-        for name in ordered
-    )
+    return _words(((re.sub(r"[- ]", "[- ]?", name), names[name]) for name in ordered), ends)
 
 
 @lru_cache(maxsize=1)
@@ -140,21 +142,20 @@ def _models() -> Words:
     short = {name: name for name in list_models() if any(letter.isdigit() for letter in name)}  # not "small"
     families = ("llama", "llama 3", "llama 3.1", "llama 3.3", "llama3", "llama3.1", "meta llama 3", "meta llama 3.1")
     usual = {f"{family} {size}": f"llama-3.1-{size}" for family in families for size in ("8b", "70b", "405b")}
-    return _patterns(usual | MODELS | short, _KIND, r"(?!\w)(?!-(?!(?:[fb]p?\d|int\d|awq|gptq|nvfp4|q\d|\dbit)))")
+    return _patterns(usual | MODELS | short, _KIND + r"(?!\w)(?!-(?!(?:[fb]p?\d|int\d|awq|gptq|nvfp4|q\d|\dbit)))")
 
 
 @lru_cache(maxsize=1)
 def _devices() -> Words:
     return _patterns(
         {name: name for name in list_devices()} | {name: name for name in DEVICES},
-        "s?",
-        r"(?!\w)(?!-(?!\d\d|sxm|pcie|nvl))",
+        r"s?(?!\w)(?!-(?!\d\d|sxm|pcie|nvl))",
     )
 
 
 @lru_cache(maxsize=1)
 def _formats() -> Words:
-    return _patterns({name: name for name in FORMATS}, r"s?(?! per| ?/ ?(?:weight|param)| adam)")
+    return _patterns({name: name for name in FORMATS}, r"s?(?! per| ?/ ?(?:weight|param)| adam)(?![\w-])")
 
 
 # Words of a claim: topics, which say what a figure is about, and fillers, which say nothing.
@@ -228,8 +229,18 @@ _TOPICS = (
     (r"gpus?|vram|(?:hbm|g?ddr|lpddr)\d?[xe]?|memory|servers?|machines?|cards?|nodes?", "machine"),
     (r"batch(?:ed|es)?|contexts?|users?|tokens?|parameters?|params|models?|throughput|latency", "named"),
 )  # fmt: skip
-TOPICS = tuple((re.compile(rf"(?i:{pattern})(?![\w-])"), topic) for pattern, topic in _TOPICS)
-"""Words that say what a figure is about, in the order in which they are tried."""
+
+
+@lru_cache(maxsize=1)
+def _topics() -> Words:
+    return _words(_TOPICS, r"(?![\w-])")
+
+
+def topic_at(text: str, at: int) -> tuple[str, int] | None:
+    """Words that say what a figure is about."""
+    return _match(_topics(), text, at)
+
+
 FILLERS = frozenset((files("twinlens.claims") / "fillers.txt").read_text(encoding="utf-8").split())
 """Words that change no figure: they join the others, or say who, where, or with how much surprise."""
 _ENDS = ("s", "es", "ed", "d", "ing", "ly")

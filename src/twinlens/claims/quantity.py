@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from twinlens.claims.names import device_at
@@ -39,14 +40,21 @@ class Form:
     """What may follow a number, the kind that it makes of it, and the factor to SI units."""
 
     kind: str
-    pattern: re.Pattern[str]
+    pattern: str
     factor: Callable[[re.Match[str], float], float]
     money: bool = False
+
+    def match(self, text: str, at: int) -> re.Match[str] | None:
+        return _compiled(self.pattern).match(text, at)
+
+
+_compiled = lru_cache(maxsize=None)(re.compile)
+"""Patterns are compiled when they are tried first: most sentences try few."""
 
 
 def _form(kind: str, pattern: str, factor: Callable[[re.Match[str], float], float], money: bool = False) -> Form:
     ends = "" if _LOOKS_AHEAD.search(pattern) else "(?![A-Za-z0-9])"
-    return Form(kind, re.compile(rf"[ -]?(?:{pattern}){ends}"), factor, money)
+    return Form(kind, rf"[ -]?(?:{pattern}){ends}", factor, money)
 
 
 def _bytes(match: re.Match[str], number: float) -> float:
@@ -258,8 +266,8 @@ def read_quantity(text: str, at: int) -> tuple[Said, int] | None:
     digits = number["n"]
     low = float(digits.replace(",", "")) * (-1 if number["sign"] else 1)
     for form in FORMS:
-        unit = form.pattern.match(text, number.end())
-        if unit is None or form.money != bool(number["money"]):
+        unit = form.match(text, number.end()) if form.money == bool(number["money"]) else None
+        if unit is None:
             continue
         factor = form.factor(unit, abs(low))
         ends = [low * factor, *([float(number["m"].replace(",", "")) * factor] if number["m"] else [])]
@@ -308,7 +316,7 @@ def _letter(text: str, at: int) -> tuple[Said, int] | None:
     if letter is None:
         return None
     for form in FORMS:
-        unit = form.pattern.match(text, letter.end())
-        if unit is not None and not form.money:
+        unit = None if form.money else form.match(text, letter.end())
+        if unit is not None:
             return Said(form.kind, None, None, text[at : unit.end()].strip(), at=at), unit.end()
     return None

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput, nearest
-from twinlens.spec.consistency import implausible
 from twinlens.spec.device import Device, Link, device_from, list_devices, load_device, no_device
 from twinlens.spec.money import Price
 from twinlens.system.document import read_text, toml_of
@@ -115,6 +114,8 @@ def catalogue_of(folder: Path | None) -> Catalogue:
 
 
 def _device(entry: dict[str, Any]) -> Device:
+    from twinlens.spec.consistency import implausible  # it loads every model of a workload
+
     device = device_from(entry)
     wrong = next(implausible(device), None)
     if wrong:

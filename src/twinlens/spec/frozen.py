@@ -14,7 +14,7 @@ from twinlens.errors import BadInput
 class Spec(BaseModel):
     """A value from a spec file. Unknown fields are refused, types are not coerced, nothing can be reassigned."""
 
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 def tags(union: Any, field: str) -> tuple[str, ...]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
-
-import psutil
 
 
 def is_alive(pid: int, born_s: float) -> bool:
     """Whether the process that began at `born_s`, in epoch seconds, still runs."""
+    import psutil
+
     try:
         process = psutil.Process(pid)
         return bool(abs(process.create_time() - born_s) < 1.0 and process.status() != psutil.STATUS_ZOMBIE)
@@ -23,6 +22,8 @@ def is_alive(pid: int, born_s: float) -> bool:
 
 def tree(pid: int) -> list[int]:
     """A process and all below it; empty when it is gone."""
+    import psutil
+
     try:
         first = psutil.Process(pid)
         return [pid, *(child.pid for child in first.children(recursive=True))]
@@ -37,6 +38,8 @@ def this_machine() -> str:
     """The same for all processes that share a monotonic clock, and for no others: this start of the kernel."""
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    import uuid
+
     return f"{platform.node()} {uuid.getnode()}"
 
 
@@ -50,6 +53,8 @@ def usable_processors() -> int:
 
 def usable_cores(of: int = 0) -> int:
     """Physical cores as far as they may be used, one at least. `of`: so many processors instead of the usable ones."""
+    import psutil
+
     usable = of or usable_processors()
     return min(usable, psutil.cpu_count(logical=False) or usable)
 

@@ -6,14 +6,13 @@ be arrays (theory/number.py). Bytes are those through one rank, in each directio
 
 from __future__ import annotations
 
+import math
 from typing import Literal, get_args
-
-import numpy as np
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.workload.workload import BUS_PARTS
-from twinlens.theory.number import Number, amount, choose, count, rate
+from twinlens.theory.number import Number, amount, choose, count, is_scalar, rate
 
 Kind = Literal["all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "reduce", "send"]
 Algorithm = Literal["ring", "tree"]
@@ -56,12 +55,21 @@ def collective_time_s(
     if algorithm not in get_args(Algorithm):
         raise BadInput(f"unknown algorithm {algorithm!r}; {nearest(algorithm, get_args(Algorithm))}")
     many = count("ranks", ranks)
-    hops = many - 1 if algorithm == "ring" else np.ceil(np.log2(many))
+    hops = many - 1 if algorithm == "ring" else _levels(many)
     if kind == "send":
         hops = choose(many > 1, 1, 0)
     moved = amount("size_bytes", size_bytes) * bus_factor(kind, many)
     passes = 2 if kind == "all-reduce" else 1
     return passes * hops * amount("hop_s", hop_s) + moved / rate("bus_bytes_per_s", bus_bytes_per_s)
+
+
+def _levels(many: Number) -> Number:
+    """Levels of a tree over so many ranks: log₂ n, rounded up."""
+    if is_scalar(many):
+        return math.ceil(math.log2(many))
+    import numpy as np
+
+    return np.ceil(np.log2(many))
 
 
 def tensor_parallel_bytes(

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from twinlens.errors import BadInput
 
 Number: TypeAlias = Any
@@ -35,25 +33,38 @@ def rate(name: str, value: Number) -> Number:
 def share(name: str, value: Number) -> Number:
     """`value`, between 0 and 1. Raises BadInput otherwise."""
     checked = _checked(name, value, 0, "must be between 0 and 1, not {}")
-    if np.any(checked > 1):
-        raise BadInput(f"{name} must be between 0 and 1, not {_first(checked, np.asarray(checked) > 1)}")
+    if is_scalar(checked):
+        if checked > 1:
+            raise BadInput(f"{name} must be between 0 and 1, not {float(checked)}")
+    elif (checked > 1).any():
+        raise BadInput(f"{name} must be between 0 and 1, not {_first(checked, checked > 1)}")
     return checked
 
 
 def smaller(one: Number, other: Number) -> Number:
     """The smaller of two, element by element."""
-    return min(one, other) if is_scalar(one) and is_scalar(other) else np.minimum(one, other)
+    if is_scalar(one) and is_scalar(other):
+        return min(one, other)
+    import numpy as np
+
+    return np.minimum(one, other)
 
 
 def larger(one: Number, other: Number) -> Number:
     """The larger of two, element by element."""
-    return max(one, other) if is_scalar(one) and is_scalar(other) else np.maximum(one, other)
+    if is_scalar(one) and is_scalar(other):
+        return max(one, other)
+    import numpy as np
+
+    return np.maximum(one, other)
 
 
 def choose(condition: Any, then: Number, otherwise: Number) -> Number:
     """`then` where the condition holds, element by element."""
     if isinstance(condition, bool):
         return then if condition else otherwise
+    import numpy as np
+
     return np.where(condition, then, otherwise)
 
 
@@ -63,7 +74,7 @@ def rounded_up(value: Number, block: Number) -> Number:
 
 
 def is_scalar(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, np.ndarray)
+    return isinstance(value, (int, float))
 
 
 def _checked(name: str, value: Any, least: float, wrong: str) -> Number:
@@ -71,6 +82,8 @@ def _checked(name: str, value: Any, least: float, wrong: str) -> Number:
         if least <= value < math.inf:
             return value
         raise BadInput(f"{name} {wrong.format(value)}")
+    import numpy as np
+
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -82,4 +95,4 @@ def _checked(name: str, value: Any, least: float, wrong: str) -> Number:
 
 
 def _first(values: Any, where: Any) -> float:
-    return float(np.asarray(values)[np.asarray(where)].flat[0])
+    return float(values[where].flat[0])

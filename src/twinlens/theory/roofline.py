@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
-
 from twinlens.theory.number import Number, amount, choose, is_scalar, larger, rate, share, smaller
 
 Binds = Literal["compute", "bandwidth"]
@@ -67,8 +65,8 @@ def expected_tokens(acceptance: Number, drafted: Number) -> Number:
     a, k = share("acceptance", acceptance), amount("drafted", drafted)
     if is_scalar(a) and is_scalar(k):
         return k + 1.0 if a == 1 else (1 - a ** (k + 1)) / (1 - a)
-    below = np.where(a == 1, 0.5, a)  # never divide by zero
-    return np.where(a == 1, k + 1.0, (1 - below ** (k + 1.0)) / (1 - below))
+    below = choose(a == 1, 0.5, a)  # never divide by zero
+    return choose(a == 1, k + 1.0, (1 - below ** (k + 1.0)) / (1 - below))
 
 
 def speed_up(acceptance: Number, drafted: Number, draft_cost: Number, check_cost: Number = 1.0) -> Number:

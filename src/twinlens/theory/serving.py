@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.memory import kv_bytes
 from twinlens.theory.number import Number, amount, choose, count, is_scalar, larger, rate, rounded_up, smaller
@@ -149,4 +147,4 @@ def most_sequences(
     free = room_bytes - one.weights_bytes - one.runtime_bytes
     whole = smaller((free - one.working_bytes) // one.kv_bytes, free // (one.kv_bytes + each))
     whole = larger(whole, 0) * options.get("groups", 1)
-    return int(whole) if is_scalar(whole) else np.asarray(whole)
+    return int(whole) if is_scalar(whole) else whole
