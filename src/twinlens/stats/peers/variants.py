@@ -19,40 +19,27 @@ from scipy.special import bdtr
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.spec.slo import Slo
-from twinlens.stats.peers.names import MILLISECONDS
-from twinlens.units import REQUESTS_PER_S, SECONDS, TOKENS_PER_S
+from twinlens.stats.peers.names import MILLISECONDS, PEER_ROWS, PeerRow
+from twinlens.units import REQUESTS_PER_S
 
-_ONE_STREAM = "LoadGen estimates by early stopping for a single stream; of a server it is a test, passed or not"
+_NO_STREAM = Estimate.absent(
+    MILLISECONDS, "LoadGen estimates by early stopping for a single stream; of a server it is a test, passed or not"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
-    """Answered requests only, shape (answers,), seconds; `gaps_s` is pooled. `wall_s`: first intended to last end.
+class _Given:
+    """Answered requests: their values by key, seconds [answers] where they are times (gaps pooled), and counts.
 
-    `merged`: how many tokens came in a chunk with the one before.
+    `wall_s`: first intended to last end; `sent_s`: first sent to last end. `silent`: requests without an answer;
+    `lost`: those that failed.
     """
 
-    scheduled_s: np.ndarray
-    sent_s: np.ndarray
-    first_s: np.ndarray
-    last_s: np.ndarray
-    end_s: np.ndarray
-    output: np.ndarray
-    input: np.ndarray
-    gaps_s: np.ndarray
-    merged: int
+    values: dict[str, np.ndarray]
     wall_s: float
-    client_wall_s: float
-
-    @property
-    def ttft_s(self) -> np.ndarray:
-        return np.asarray(self.first_s - self.sent_s)
-
-    @property
-    def tpot_s(self) -> np.ndarray:
-        """(l - f) / (n - 1) of answers with more than one token. Shape: (those,)."""
-        many = self.output > 1
-        return np.asarray((self.last_s - self.first_s)[many] / (self.output[many] - 1))
+    sent_s: float
+    silent: int
+    lost: int
 
 
 def variants(requests: Requests, slo: Slo | None = None, *, single_stream: bool = False) -> dict[str, Estimate]:
@@ -62,163 +49,54 @@ def variants(requests: Requests, slo: Slo | None = None, *, single_stream: bool 
     """
     if not len(requests) or not requests.output_tokens.any():
         return {}
-    answered = _answered(requests)
-    figures = (
-        _vllm(answered, slo)
-        | _guidellm(answered)
-        | _aiperf(answered, requests)
-        | _mlperf(answered, requests, single_stream)
-    )
-    return figures | _genai_bench(answered) | _inference_perf(answered)
+    given = _given(requests)
+    return {
+        f"{row.tool}.{row.name.format(word)}": _figure(row, rule, given, slo, single_stream)
+        for row in PEER_ROWS
+        for word, rule in row.rules.items()
+        if rule != "goodput" or slo is not None
+    }
 
 
-def _vllm(answered: _Answered, slo: Slo | None) -> dict[str, Estimate]:
-    e2e = answered.last_s - answered.sent_s
-    figures: dict[str, Estimate] = {}
-    for name, values, described in (
-        ("ttft", answered.ttft_s, "f - a"),
-        ("tpot", answered.tpot_s, "(l - f) / (n - 1), n > 1"),
-        ("itl", answered.gaps_s, "gaps between chunks, pooled"),
-        ("e2el", e2e, "l - a"),
-    ):
-        figures[f"vllm.mean_{name}_ms"] = mean(values, described)
-        figures[f"vllm.median_{name}_ms"] = by_numpy(values, 50, described)
-        figures[f"vllm.p99_{name}_ms"] = by_numpy(values, 99, described)
-    wall = "wall from the start to the last end, ramp and drain included"
-    figures["vllm.request_throughput"] = rate(answered.output.size, answered.wall_s, REQUESTS_PER_S, wall)
-    figures["vllm.output_throughput"] = rate(answered.output.sum(), answered.wall_s, TOKENS_PER_S, wall)
-    both = answered.output.sum() + answered.input.sum()
-    figures["vllm.total_token_throughput"] = rate(both, answered.wall_s, TOKENS_PER_S, wall)
-    if slo is not None and not {"ttft_s", "tpot_s", "e2e_latency_s"} & set(slo.limits()):
+def _figure(row: PeerRow, rule: str, given: _Given, slo: Slo | None, single_stream: bool) -> Estimate:
+    if rule == "goodput":
+        assert slo is not None
+        return _goodput(given, slo, row.described)
+    values, described, (kind, _, of) = given.values[row.of], row.described, rule.partition(" ")
+    match kind:
+        case "over":
+            return rate(values.sum(), given.wall_s if of == "wall" else given.sent_s, row.unit, described)
+        case "mean":
+            return mean(values, described, row.unit)
+        case "weighted":
+            return weighted_mean(values, given.values[row.weights], described)
+        case "cdf":
+            return by_cdf(values, given.values[row.weights], float(of), described)
+        case "adjusted":
+            return adjusted(values, given.silent, int(of), described)
+        case "rank" | "early" if given.lost:
+            return Estimate.absent(MILLISECONDS, f"{given.lost} requests failed; MLPerf counts no run with errors")
+        case "rank":
+            return by_rank(values, float(of), described)
+        case "early":  # LoadGen's estimate is of the latency of a single stream
+            return early_stopping(values, float(of), described) if single_stream else _NO_STREAM
+    return by_numpy(values, float(rule.removeprefix("p")), described, row.unit)
+
+
+def _goodput(given: _Given, slo: Slo, wall: str) -> Estimate:
+    limits = {"f-a": slo.ttft_s, "tpot or 0": slo.tpot_s, "l-a": slo.e2e_latency_s}
+    if all(limit is None for limit in limits.values()):
         why = "vLLM's goodput knows limits of TTFT, TPOT and latency, and the SLO names none of these"
-        figures["vllm.request_goodput"] = Estimate.absent(REQUESTS_PER_S, why)
-    elif slo is not None:
-        good = _vllm_good(answered, slo, e2e)
-        described = f"requests within every limit from sending, TPOT of one token counted as 0; {wall}"
-        figures["vllm.request_goodput"] = rate(good, answered.wall_s, REQUESTS_PER_S, described)
-    return figures
-
-
-def _vllm_good(answered: _Answered, slo: Slo, e2e: np.ndarray) -> int:
-    tpot = np.where(answered.output > 1, (answered.last_s - answered.first_s) / np.maximum(1, answered.output - 1), 0.0)
-    good = np.ones(answered.output.size, bool)
-    for limit, values in ((slo.ttft_s, answered.ttft_s), (slo.tpot_s, tpot), (slo.e2e_latency_s, e2e)):
+        return Estimate.absent(REQUESTS_PER_S, why)
+    good = given.values["ones"] > 0
+    for key, limit in limits.items():
         if limit is not None:
-            good &= values <= limit
-    return int(good.sum())
+            good &= given.values[key] <= limit
+    described = f"requests within every limit from sending, TPOT of one token counted as 0; {wall}"
+    return rate(good.sum(), given.wall_s, REQUESTS_PER_S, described)
 
 
-def _guidellm(answered: _Answered) -> dict[str, Estimate]:
-    """Its time per output token includes the first; both it and its ITL are weighted by tokens."""
-    tpot, itl = (answered.last_s - answered.sent_s) / np.maximum(1, answered.output), answered.tpot_s
-    weights = answered.output[answered.output > 1] - 1.0
-    figures: dict[str, Estimate] = {}
-    for name, values, weight, described in (
-        ("time_to_first_token_ms", answered.ttft_s, np.ones(answered.output.size), "f - a"),
-        ("time_per_output_token_ms", tpot, answered.output.astype(float), "(l - a) / n, weighted by n"),
-        ("inter_token_latency_ms", itl, weights, "(l - f) / (n - 1) per request, weighted by n - 1"),
-    ):
-        figures[f"guidellm.{name}_mean"] = weighted_mean(values, weight, described)
-        figures[f"guidellm.{name}_p50"] = by_cdf(values, weight, 0.5, described)
-        figures[f"guidellm.{name}_p99"] = by_cdf(values, weight, 0.99, described)
-    described = "e - a"
-    figures["guidellm.request_latency_mean"] = mean(answered.end_s - answered.sent_s, described, SECONDS)
-    wall = "wall from the first sent to the last end"
-    figures["guidellm.requests_per_second"] = rate(answered.output.size, answered.client_wall_s, REQUESTS_PER_S, wall)
-    return figures
-
-
-def _aiperf(answered: _Answered, requests: Requests) -> dict[str, Estimate]:
-    """Its ITL is what vLLM calls TPOT; gaps between chunks are its ICL. `adj_*` counts failures as endless."""
-    figures: dict[str, Estimate] = {}
-    for name, values, described in (
-        ("time_to_first_token", answered.ttft_s, "f - a"),
-        ("inter_token_latency", answered.tpot_s, "(latency - TTFT) / (n - 1)"),
-        ("inter_chunk_latency", answered.gaps_s, "gaps between chunks, pooled"),
-        ("request_latency", answered.last_s - answered.sent_s, "l - a"),
-    ):
-        figures[f"aiperf.{name}_avg"] = mean(values, described)
-        figures[f"aiperf.{name}_p99"] = by_numpy(values, 99, described)
-    lost = len(requests) - answered.output.size
-    for name, values, described in (
-        ("time_to_first_token", answered.ttft_s, "f - a"),
-        ("request_latency", answered.last_s - answered.sent_s, "l - a"),
-    ):
-        for q in (50, 99):
-            figures[f"aiperf.adj_{name}_p{q}"] = adjusted(values, lost, q, described)
-    speed = 1 / answered.tpot_s[answered.tpot_s > 0]
-    figures["aiperf.output_token_throughput_per_user_avg"] = mean(speed, "1 / ITL, mean over requests", TOKENS_PER_S)
-    wall = "wall from the first sent to the last end"
-    figures["aiperf.output_token_throughput"] = rate(answered.output.sum(), answered.client_wall_s, TOKENS_PER_S, wall)
-    figures["aiperf.request_throughput"] = rate(answered.output.size, answered.client_wall_s, REQUESTS_PER_S, wall)
-    return figures
-
-
-def _mlperf(answered: _Answered, requests: Requests, single_stream: bool) -> dict[str, Estimate]:
-    """From the scheduled time, as we do; percentiles are single order statistics, and a run with failures is void.
-
-    LoadGen's estimate by early stopping is of the latency of a single stream; of a server it is a test, passed or not.
-    """
-    lost = int((~requests.ok).sum())
-    many = answered.output > 1
-    tpot = (answered.end_s - answered.first_s)[many] / (answered.output[many] - 1)
-    figures: dict[str, Estimate] = {}
-    for name, values, described in (
-        ("ttft", answered.first_s - answered.scheduled_s, "f - s"),
-        ("tpot", tpot, "(e - f) / (n - 1)"),
-        ("latency", answered.end_s - answered.scheduled_s, "e - s"),
-    ):
-        if lost:
-            why = f"{lost} requests failed; MLPerf counts no run with errors"
-            void = Estimate.absent(MILLISECONDS, why)
-            figures[f"mlperf.{name}_p99_ms"] = void
-            continue
-        figures[f"mlperf.{name}_p99_ms"] = by_rank(values, 0.99, described)
-    latency = answered.end_s - answered.scheduled_s
-    why = f"{lost} requests failed; MLPerf counts no run with errors" if lost else _ONE_STREAM
-    none = Estimate.absent(MILLISECONDS, why)
-    estimated = early_stopping(latency, 0.99, "e - s") if single_stream and not lost else none
-    return figures | {"mlperf.early_stopping_latency_p99_ms": estimated}
-
-
-def _genai_bench(answered: _Answered) -> dict[str, Estimate]:
-    """An answer ends where its loop does: at the last event, of usage or the end, and not with the last token."""
-    many = answered.output > 1
-    tpot = (answered.end_s - answered.first_s)[many] / (answered.output[many] - 1)
-    figures: dict[str, Estimate] = {}
-    for name, values, described in (
-        ("ttft", answered.ttft_s, "f - a"),
-        ("tpot", tpot, "(e - f) / (n - 1)"),
-        ("e2e_latency", answered.end_s - answered.sent_s, "e - a"),
-    ):
-        figures[f"genai_bench.{name}_mean"] = mean(values, described, SECONDS)
-        figures[f"genai_bench.{name}_p99"] = by_numpy(values, 99, described, SECONDS)
-    speed = 1 / tpot[tpot > 0]
-    figures["genai_bench.output_inference_speed_mean"] = mean(speed, "1 / TPOT, mean over requests", TOKENS_PER_S)
-    return figures
-
-
-def _inference_perf(answered: _Answered) -> dict[str, Estimate]:
-    """Tokens that share a chunk have gaps of 0 between them."""
-    gaps_s = np.concatenate([answered.gaps_s, np.zeros(answered.merged)])
-    figures: dict[str, Estimate] = {}
-    for name, values, described in (
-        ("time_to_first_token", answered.ttft_s, "f - a"),
-        ("time_per_output_token", answered.tpot_s, "(l - f) / (n - 1)"),
-        (
-            "normalized_time_per_output_token",
-            (answered.end_s - answered.sent_s) / np.maximum(1, answered.output),
-            "(e - a) / n",
-        ),
-        ("inter_token_latency", gaps_s, "gaps between tokens, 0 within a chunk, pooled"),
-        ("request_latency", answered.end_s - answered.sent_s, "e - a"),
-    ):
-        figures[f"inference_perf.{name}_mean"] = mean(values, described, SECONDS)
-        figures[f"inference_perf.{name}_p99"] = by_numpy(values, 99, described, SECONDS)
-    return figures
-
-
-def _answered(requests: Requests) -> _Answered:
+def _given(requests: Requests) -> _Given:
     ok = np.flatnonzero(requests.ok & (np.diff(requests.offsets) > 0))
     within = np.ones(max(0, len(requests.chunk_ns) - 1), bool)
     edges = requests.offsets[1:-1] - 1
@@ -228,19 +106,22 @@ def _answered(requests: Requests) -> _Answered:
     last_ns = int(requests.end_ns.max())
     was_sent = requests.sent_ns >= requests.intended_ns
     first_sent = int(requests.sent_ns[was_sent].min()) if was_sent.any() else int(requests.intended_ns.min())
-    return _Answered(
-        scheduled_s=requests.intended_ns[ok] / 1e9,
-        sent_s=requests.sent_ns[ok] / 1e9,
-        first_s=requests.first_chunk_ns()[ok] / 1e9,
-        last_s=requests.last_chunk_ns()[ok] / 1e9,
-        end_s=requests.end_ns[ok] / 1e9,
-        output=requests.output_tokens[ok],
-        input=requests.input_tokens[ok],
-        gaps_s=np.diff(requests.chunk_ns)[within] / 1e9,
-        merged=int(np.maximum(0, requests.chunk_tokens[answered] - 1).sum()),
-        wall_s=(last_ns - int(requests.intended_ns.min())) / 1e9,
-        client_wall_s=(last_ns - first_sent) / 1e9,
-    )
+    scheduled, sent, end = requests.intended_ns[ok] / 1e9, requests.sent_ns[ok] / 1e9, requests.end_ns[ok] / 1e9
+    first, last = requests.first_chunk_ns()[ok] / 1e9, requests.last_chunk_ns()[ok] / 1e9
+    n, gaps = requests.output_tokens[ok], np.diff(requests.chunk_ns)[within] / 1e9
+    many, merged = n > 1, int(np.maximum(0, requests.chunk_tokens[answered] - 1).sum())
+    tpot, closed = (last - first)[many] / (n[many] - 1), (end - first)[many] / (n[many] - 1)
+    values = {
+        "ones": np.ones(n.size), "n": n.astype(float), "n-1": n[many] - 1.0,
+        "requests": np.array([n.size]), "output": n, "tokens": n + requests.input_tokens[ok],
+        "f-a": first - sent, "l-a": last - sent, "e-a": end - sent, "f-s": first - scheduled, "e-s": end - scheduled,
+        "(l-a)/n": (last - sent) / np.maximum(1, n), "(e-a)/n": (end - sent) / np.maximum(1, n),
+        "tpot": tpot, "1/tpot": 1 / tpot[tpot > 0], "closed tpot": closed, "1/closed tpot": 1 / closed[closed > 0],
+        "tpot or 0": np.where(many, (last - first) / np.maximum(1, n - 1), 0.0),
+        "gaps": gaps, "token gaps": np.concatenate([gaps, np.zeros(merged)]),
+    }  # fmt: skip
+    wall_s, sent_s = (last_ns - int(requests.intended_ns.min())) / 1e9, (last_ns - first_sent) / 1e9
+    return _Given(values, wall_s, sent_s, len(requests) - n.size, int((~requests.ok).sum()))
 
 
 # Means and percentiles by other tools' rules, without intervals.
