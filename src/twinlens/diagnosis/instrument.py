@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.samples import COLUMNS
 from twinlens.units import BYTES_PER_S, RATIO
 
 Source = Literal["NVML GPM", "DCGM"]
@@ -54,7 +53,7 @@ def _means(telemetry: pa.Table, source: Source, begin_s: float, end_s: float) ->
     for name in COUNTED:
         seen = [mean for rows in by_board.values() if (mean := _mean(rows, name, begin_s, end_s)) is not None]
         if seen:
-            count, unit = sum(n for _, n in seen), RATIO if COLUMNS[name] == "1" else BYTES_PER_S
+            count, unit = sum(n for _, n in seen), BYTES_PER_S if name.endswith("bytes_per_s") else RATIO
             method = f"{source}, mean over the steady window of {len(seen)} board{'s' * (len(seen) > 1)}"
             yield name, Estimate(float(np.mean([mean for mean, _ in seen])), unit, method, "measured", n=count)
 

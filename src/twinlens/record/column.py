@@ -5,10 +5,22 @@ Each column is copied once, from the batches on disk into one array.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+
+_TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "tuple[int, ...]": pa.list_(pa.int64())}
+
+
+def schema_of(row: Any, **narrow: pa.DataType) -> pa.Schema:
+    """The columns of rows of a dataclass, by its fields and their annotations; words where that is another name.
+
+    `narrow`: types of columns that hold less.
+    """
+    kinds = {field.name: str(field.type).removesuffix(" | None") for field in fields(row)}
+    return pa.schema([(name, narrow.get(name, _TYPES.get(kind, pa.string()))) for name, kind in kinds.items()])
 
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray:

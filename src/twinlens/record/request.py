@@ -8,36 +8,11 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from twinlens.record.column import floats, lists, numbers, slices_of, without_waiting, words
+from twinlens.record.column import floats, lists, numbers, schema_of, slices_of, without_waiting, words
 
 RequestOutcome = Literal["ok", "refused", "failed", "cut_off"]
 
 Loss = Literal["never open", "broken", "closed"]
-REQUEST_SCHEMA = pa.schema(
-    [
-        ("group", pa.int64()),
-        ("intended_ns", pa.int64()),
-        ("sent_ns", pa.int64()),
-        ("chunk_ns", pa.list_(pa.int64())),
-        ("chunk_tokens", pa.list_(pa.int32())),
-        ("end_ns", pa.int64()),
-        ("input_tokens", pa.int64()),
-        ("output_tokens", pa.int64()),
-        ("outcome", pa.string()),
-        ("asked_tokens", pa.int64()),
-        ("released_ns", pa.int64()),
-        ("session", pa.int64()),
-        ("turn", pa.int64()),
-        ("status", pa.int32()),
-        ("error", pa.string()),
-        ("loss", pa.string()),
-        ("lag_ns", pa.int64()),
-        ("merged_reads", pa.int32()),
-        ("reasoning_chunks", pa.int32()),
-        ("client", pa.int32()),
-        ("slice", pa.int64()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +53,13 @@ class Request:
     reasoning_chunks: int | None = None
     client: int | None = None
     slice: int | None = None
+
+
+REQUEST_SCHEMA = schema_of(
+    Request,
+    chunk_tokens=pa.list_(pa.int32()),
+    **dict.fromkeys(("status", "merged_reads", "reasoning_chunks", "client"), pa.int32()),
+)
 
 
 @dataclass(frozen=True, slots=True)

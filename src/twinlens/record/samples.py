@@ -5,51 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-import pyarrow as pa
-
-COLUMNS: dict[str, str] = {
-    "time_ns": "ns",
-    "source": "",
-    "rss_bytes": "bytes",
-    "cpu_busy": "1",
-    "host_busy": "1",
-    "foreign_cpu": "1",
-    "cpu_mhz": "mhz",
-    "available_memory_bytes": "bytes",
-    "power_w": "w",
-    "energy_mj": "mj",
-    "temperature_c": "c",
-    "sm_mhz": "mhz",
-    "mem_mhz": "mhz",
-    "utilisation": "1",
-    "memory_used_bytes": "bytes",
-    "throttle_bits": "",
-    "steal_cpu": "1",
-    "waited_cpu": "1",
-    "quota_cpu": "1",
-    "gc_share": "1",
-    "major_faults": "",
-    "swapped_bytes": "bytes",
-    "read_bytes": "bytes",
-    "sm_active": "1",
-    "sm_occupancy": "1",
-    "tensor_active": "1",
-    "hmma_active": "1",
-    "imma_active": "1",
-    "dram_active": "1",
-    "pcie_tx_bytes_per_s": "bytes/s",
-    "pcie_rx_bytes_per_s": "bytes/s",
-    "nvlink_tx_bytes_per_s": "bytes/s",
-    "nvlink_rx_bytes_per_s": "bytes/s",
-}
-"""Column name to unit."""
-_REAL_UNITS = ("w", "c", "mhz", "1", "bytes/s")
-TELEMETRY_SCHEMA = pa.schema(
-    [
-        (name, pa.string() if name == "source" else pa.float64() if unit in _REAL_UNITS else pa.int64())
-        for name, unit in COLUMNS.items()
-    ]
-)
+from twinlens.record.column import schema_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +65,14 @@ class Sample:
         return asdict(self)
 
 
+TELEMETRY_SCHEMA = schema_of(Sample)
+COLUMNS = tuple(TELEMETRY_SCHEMA.names)
+
+
 # The server's own metrics during a run: one row per reading of its metrics page, null where it gives none.
 #
 # Counters are the server's own running totals, as they stood; differences are made by whoever reads them. Several
 # engines of one server are summed.
-
-_REAL = ("kv_use",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +137,7 @@ COUNTERS = tuple(
 """Columns that only grow while the server lives: one that falls means that it was started again."""
 
 
-def _type(name: str) -> pa.DataType:
-    if name == "error":
-        return pa.string()
-    return pa.float64() if name in _REAL or name.endswith("_s") else pa.int64()
-
-
-SERVER_SCHEMA = pa.schema([(field.name, _type(field.name)) for field in fields(ServerSample)])
+SERVER_SCHEMA = schema_of(ServerSample)
 
 
 @dataclass(frozen=True, slots=True)

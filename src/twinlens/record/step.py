@@ -4,34 +4,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, Self
 
 import numpy as np
 import pyarrow as pa
 
-from twinlens.record.column import floats, lists, numbers, slices_of, words
-
-OF_EACH_RANK = ("begin", "end", "data", "forward", "backward", "communicate", "optimize")
-STEP_SCHEMA = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("begin_ns", pa.int64()),
-        ("data_ns", pa.int64()),
-        ("forward_ns", pa.int64()),
-        ("backward_ns", pa.int64()),
-        ("communicate_ns", pa.int64()),
-        ("optimize_ns", pa.int64()),
-        ("checkpoint_ns", pa.int64()),
-        ("end_ns", pa.int64()),
-        ("samples", pa.int64()),
-        ("tokens", pa.int64()),
-        ("loss", pa.float64()),
-        ("tag", pa.string()),
-        ("slice", pa.int64()),
-        *((f"rank_{name}_ns", pa.list_(pa.int64())) for name in OF_EACH_RANK),
-    ]
-)
+from twinlens.record.column import floats, lists, numbers, schema_of, slices_of, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +51,9 @@ class Marks:
     rank_communicate_ns: tuple[int, ...] | None = None
     rank_optimize_ns: tuple[int, ...] | None = None
     checkpoint_ns: int | None = None
+
+
+STEP_SCHEMA = schema_of(Marks)
 
 
 def step_table(rows: Sequence[Marks]) -> pa.Table:
@@ -125,18 +107,9 @@ class Steps:
 
     def where(self, chosen: np.ndarray | builtins.slice) -> Self:
         """The rows that a boolean mask, indexes or a slice keeps; of a slice they are views of these."""
-        return type(self)(
-            kind=self.kind[chosen],
-            begin_ns=self.begin_ns[chosen],
-            end_ns=self.end_ns[chosen],
-            phases_ns={name: values[chosen] for name, values in self.phases_ns.items()},
-            samples=self.samples[chosen],
-            tokens=self.tokens[chosen],
-            loss=self.loss[chosen],
-            tag=self.tag[chosen],
-            slice=self.slice[chosen],
-            spread_ns=self.spread_ns[chosen],
-        )
+        phases_ns = {name: values[chosen] for name, values in self.phases_ns.items()}
+        others = {each.name: getattr(self, each.name)[chosen] for each in fields(self) if each.name != "phases_ns"}
+        return type(self)(phases_ns=phases_ns, **others)
 
 
 _WORKED = ("data", "forward", "backward", "optimize")
@@ -165,10 +138,6 @@ def _losses(column: pa.ChunkedArray) -> np.ndarray:
 
 # One exchange between ranks, as it happened: integer nanoseconds, nothing derived.
 
-EXCHANGE_SCHEMA = pa.schema(
-    [("begin_ns", pa.int64()), ("end_ns", pa.int64()), ("rank_ns", pa.list_(pa.int64()))],
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
@@ -181,6 +150,9 @@ class Exchange:
     begin_ns: int
     end_ns: int
     rank_ns: tuple[int, ...]
+
+
+EXCHANGE_SCHEMA = schema_of(Exchange)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.measurement.server.page import HttpPage, NoPage
 from twinlens.network.target import Target
-from twinlens.record.samples import COLUMNS, Sample
+from twinlens.record.samples import Sample
 
 FIELDS = {
     "DCGM_FI_PROF_SM_ACTIVE": "sm_active",
@@ -44,7 +44,7 @@ def boards_of(page: bytes) -> dict[str, dict[str, float]]:
     for family in text_string_to_metric_families(wanted.decode("utf-8", "replace") + "\n"):
         for sample in family.samples:
             column = FIELDS.get(sample.name)
-            most = _MOST_BYTES_PER_S if column and COLUMNS[column] != "1" else 1.0
+            most = _MOST_BYTES_PER_S if column and column.endswith("bytes_per_s") else 1.0
             if column and 0 <= sample.value <= most:
                 boards.setdefault(_board(sample.labels), {})[column] = sample.value
     return boards
