@@ -19,6 +19,7 @@ import pytest
 from material import spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
+from twinlens.executors.launch.log import owned_folder
 from twinlens.executors.torch.parallel import ranks
 from twinlens.executors.torch.parallel.degrees import degrees_of
 from twinlens.executors.torch.parallel.exchange import covered, outside
@@ -33,7 +34,7 @@ from twinlens.executors.torch.parallel.over_ranks import (
     hidden_share,
     step_over,
 )
-from twinlens.executors.torch.parallel.ranks import owned_folder, refuse_too_few_gpus
+from twinlens.executors.torch.parallel.ranks import refuse_too_few_gpus
 from twinlens.measurement.facts.predicted_memory import predicted_memory
 from twinlens.measurement.facts.predicted_work import predicted_bubble
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
@@ -326,16 +327,16 @@ def test_a_folder_of_ranks_whose_owner_is_dead_is_removed_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    mine, other = owned_folder(), owned_folder()
+    mine, other = owned_folder("ranks"), owned_folder("ranks")
     dead, foreign = tmp_path / "twinlens-ranks-dead", tmp_path / "twinlens-ranks-foreign"
     for folder in (dead, foreign):
         folder.mkdir()
     ended = subprocess.Popen([sys.executable, "-c", ""])
     born_s = psutil.Process(ended.pid).create_time()
     ended.wait()
-    (dead / "owner.json").write_text(json.dumps({"pid": ended.pid, "born_s": born_s}))
-    (foreign / "owner.json").write_text("{")
-    new = owned_folder()
+    (dead / "owner").write_text(f"{ended.pid} {born_s!r}")
+    (foreign / "owner").write_text("{")
+    new = owned_folder("ranks")
     left = {each.name for each in tmp_path.iterdir()}
     assert left == {mine.name, other.name, new.name, foreign.name}
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from twinlens.errors import ExecutorFailed
+from twinlens.executors.launch.log import telling_line
 from twinlens.system.document import read_json
 from twinlens.system.home_folder import cache_folder
 
@@ -33,26 +37,49 @@ def exported(engine: str, identity: str, make: Callable[[Path], None]) -> Export
     Raises ExecutorFailed (TL302) where making it fails.
     """
     place = cache_folder() / "exports" / engine / identity
-    if not (place / _NOTE).exists():
-        _make(place, make)
-    note = read_json(place / _NOTE)
-    return Export(place, float(note["seconds"]), int(note["size_bytes"]))
 
-
-def _make(place: Path, make: Callable[[Path], None]) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-    try:
+    def noted(fresh: Path) -> None:
         begin_s = time.perf_counter()
         make(fresh)
         seconds = time.perf_counter() - begin_s
         size = sum(file.stat().st_size for file in fresh.rglob("*") if file.is_file())
-        note = {key: value for key, value in asdict(Export(place, seconds, size)).items() if key != "path"}
-        (fresh / _NOTE).write_text(json.dumps(note), encoding="utf-8")
+        (fresh / _NOTE).write_text(json.dumps({"seconds": seconds, "size_bytes": size}), encoding="utf-8")
+
+    if not (place / _NOTE).exists():
+        made_whole(place, noted)
+    note = read_json(place / _NOTE)
+    return Export(place, float(note["seconds"]), int(note["size_bytes"]))
+
+
+def made_whole(place: Path, make: Callable[[Path], None], what: str = "export") -> None:
+    """Have `make` fill a temporary folder, which becomes `place` once it is whole. Raises ExecutorFailed (TL302)."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        make(fresh)
         if not place.exists():
             fresh.rename(place)
     except OSError as wrong:
         if not place.exists():  # another study may have been quicker
-            raise ExecutorFailed(f"the export {place} cannot be made: {wrong}", code="TL302") from None
+            raise ExecutorFailed(f"the {what} {place} cannot be made: {wrong}", code="TL302") from None
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
+
+
+def run_apart(
+    arguments: Sequence[str],
+    failed: str,
+    order: Mapping[str, Any] | None = None,
+    makes: Path | None = None,
+    timeout_s: float | None = None,
+) -> None:
+    """Run another Python with these arguments and `order`, as JSON, on its input.
+
+    Raises ExecutorFailed (TL302), `failed` and the process's own line, where it fails or `makes` is not there then, and
+    TimeoutExpired.
+    """
+    given = None if order is None else json.dumps(order)
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=timeout_s)
+    if done.returncode or (makes is not None and not makes.exists()):
+        raise ExecutorFailed(f"{failed}: {telling_line(done.stderr)}", code="TL302")

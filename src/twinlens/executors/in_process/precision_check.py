@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from twinlens.record.executor.facts import FidelityRow
 from twinlens.record.executor.record import PrecisionCheck, Support
 from twinlens.spec.precision import BITS
 
+Amount = TypeVar("Amount", int, float)
 _AGREES = 0.75  # of elements, FLOP or time: a model may keep a sensitive layer high, and the evidence says so
 
 
@@ -33,11 +35,23 @@ def precision_checks(
     return tuple(_check(name, fmt, resident, ran, support, missing, counted) for name, fmt in declared.items())
 
 
+def summed(parts: Iterable[tuple[str, Amount]]) -> dict[str, Amount]:
+    """Amounts added up by name, in the order in which the names came."""
+    amounts: dict[str, Amount] = {}
+    for name, amount in parts:
+        amounts[name] = amounts[name] + amount if name in amounts else amount
+    return amounts
+
+
+def longest(spent: Iterable[tuple[str, float]], count: int = 8) -> list[str]:
+    """Names of what took longest together. `spent`: name and seconds."""
+    seconds = summed(spent)
+    return sorted(seconds, key=lambda name: -seconds[name])[:count]
+
+
 def shares_by_format(done: Iterable[tuple[str, float]]) -> dict[str, float]:
     """Share of all work by format, largest first. `done`: format and amount (FLOP or seconds); empty for nothing."""
-    amounts: dict[str, float] = {}
-    for fmt, amount in done:
-        amounts[fmt] = amounts.get(fmt, 0.0) + amount
+    amounts = summed(done)
     total = math.fsum(amounts.values())
     ordered = sorted(amounts.items(), key=lambda item: -item[1])
     return {fmt: amount / total for fmt, amount in ordered} if total else {}

@@ -5,9 +5,6 @@ The engine's process stays without torch, its threads and its memory.
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.launch.log import telling_line
+from twinlens.errors import BadInput
+from twinlens.executors.in_process.export import run_apart
 from twinlens.record.executor.facts import Estimates, ceilings_of
 from twinlens.spec.study import RunSpec
 from twinlens.system.document import read_json
@@ -36,25 +33,6 @@ class TorchWork:
     ceilings: Estimates
     support: Mapping[str, str]
     version: str
-
-
-def run_apart(
-    arguments: Sequence[str],
-    failed: str,
-    order: Mapping[str, Any] | None = None,
-    makes: Path | None = None,
-    timeout_s: float | None = None,
-) -> None:
-    """Run another Python with these arguments and `order`, as JSON, on its input.
-
-    Raises ExecutorFailed (TL302), `failed` and the process's own line, where it fails or `makes` is not there then, and
-    TimeoutExpired.
-    """
-    given = None if order is None else json.dumps(order)
-    command = [sys.executable, *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=timeout_s)
-    if done.returncode or (makes is not None and not makes.exists()):
-        raise ExecutorFailed(f"{failed}: {telling_line(done.stderr)}", code="TL302")
 
 
 def write_weights(spec: RunSpec, folder: Path) -> None:

@@ -42,15 +42,16 @@ def telling_line(text: str, most: int = 240) -> str:
     return telling if len(telling) <= most else telling[: most - 1] + "…"
 
 
-_FOLDER_PREFIX, _OWNER = "twinlens-server-", "owner"
+_OWNER = "owner"
 
 
-def log_folder() -> Path:
-    """A new folder of this process; those whose owners are gone are removed first."""
-    for left in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+def owned_folder(of: str) -> Path:
+    """A new folder of this process, for logs of a "server" or of "ranks"; those whose owners are gone are removed."""
+    prefix = f"twinlens-{of}-"
+    for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         if _is_abandoned(left):
             shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
     (folder / _OWNER).write_text(f"{os.getpid()} {psutil.Process().create_time()!r}")
     return folder
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.launch.log import telling_line
+from twinlens.errors import BadInput
+from twinlens.executors.in_process.export import made_whole, run_apart
 from twinlens.executors.protocol import Say
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.quantised import stored_precision
@@ -103,7 +99,13 @@ def model_folder(ref: AnyModel, say: Say) -> ModelFolder:
     path = folder_of(ref)
     if not path.exists():
         say(f"making random weights and a tokenizer for {ref.name} (once)")
-        _make(ref.name, path)
+
+        def make(fresh: Path) -> None:
+            asked = {"model": ref.name, "folder": str(fresh), "seed": _SEED}
+            run_apart(["-c", _MAKE], "the model folder cannot be made", asked)
+            _digest(fresh)
+
+        made_whole(path, make, "model folder")
     return ModelFolder(path, _digest(path), made=True)
 
 
@@ -119,26 +121,6 @@ def gguf_file(path: str) -> ModelFolder:
     with Path(path).open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
     return ModelFolder(Path(path).resolve(), digest, made=False)
-
-
-def _make(model: str, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        asked = {"model": model, "folder": str(fresh), "seed": _SEED}
-        done = subprocess.run(
-            [sys.executable, "-c", _MAKE], input=json.dumps(asked), capture_output=True, text=True, check=False
-        )
-        if done.returncode:
-            raise ExecutorFailed(f"the model folder cannot be made: {telling_line(done.stderr)}", code="TL302")
-        _digest(fresh)
-        if not path.exists():
-            fresh.rename(path)
-    except OSError as wrong:
-        if not path.exists():  # another study may have been quicker
-            raise ExecutorFailed(f"the model folder {path} cannot be made: {wrong}", code="TL302") from None
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _config_digest(ref: AnyModel) -> str:

@@ -18,7 +18,7 @@ import psutil
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.launch.gpus import Boards, gpus_of_each, gpus_taken, masked
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
-from twinlens.executors.launch.log import log_folder
+from twinlens.executors.launch.log import owned_folder
 from twinlens.executors.launch.model_folder import folder_of, gguf_file, model_folder, servable, stored_in
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import CHOSEN, Settings, settings_of, with_endpoint
@@ -140,7 +140,7 @@ class LaunchedServer:
     def open(self, spec: RunSpec, say: Say) -> Facts:
         """Raises what `launch` raises, and ExecutorFailed (TL302) where the server does not answer a request."""
         if self._joined is None:
-            self._own_logs = log_folder()
+            self._own_logs = owned_folder("server")
             self._own = self.launch(spec, self._own_logs / "server.log", say)
             self._joined = self._own.running
         self._keep_off(self._settings(spec).cpus)

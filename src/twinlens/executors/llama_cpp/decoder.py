@@ -14,7 +14,7 @@ import numpy as np
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.in_process.engine import Evidence, Runtime
-from twinlens.executors.in_process.precision_check import log_softmax
+from twinlens.executors.in_process.precision_check import log_softmax, summed
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.llama_cpp.gguf import (
     FILE_TYPES,
@@ -96,11 +96,9 @@ class LlamaDecoder:
         return log_softmax(np.stack([self._logits(place) for place in range(one.shape[1])]))
 
     def evidence(self, batch: np.ndarray) -> Evidence:
-        held: dict[str, int] = {}
-        for name, sides, kind, size in tensors(self._path):
-            if len(sides) == 2 and "token_embd" not in name:
-                held[format_of(kind)] = held.get(format_of(kind), 0) + size
-        kinds = sorted({kind for _, sides, kind, _ in tensors(self._path) if len(sides) == 2})
+        matrices = [(name, kind, size) for name, sides, kind, size in tensors(self._path) if len(sides) == 2]
+        held = summed((format_of(kind), size) for name, kind, size in matrices if "token_embd" not in name)
+        kinds = sorted({kind for _, kind, _ in matrices})
         system = llama_cpp.llama_print_system_info().decode().strip()
         where = "llama_n_threads of the context"
         cached = cache_said("".join(_LOG))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.in_process.precision_check import summed
 from twinlens.executors.in_process.torch_work import Linear
 from twinlens.system.document import read_json
 
@@ -157,11 +158,8 @@ def format_of(kind: str) -> str:
 
 def cache_said(log: str) -> dict[str, int]:
     """Bytes of the KV cache by format, from the lines that llama.cpp prints when it makes a context; empty without."""
-    held: dict[str, int] = {}
-    for line in log.splitlines():
-        for word, size in _CACHE.findall(line) if "size" in line else ():
-            held[format_of(word.upper())] = held.get(format_of(word.upper()), 0) + round(float(size) * 2**20)
-    return held
+    said = (each for line in log.splitlines() if "size" in line for each in _CACHE.findall(line))
+    return summed((format_of(word.upper()), round(float(size) * 2**20)) for word, size in said)
 
 
 def flash_said(log: str) -> str:

@@ -15,9 +15,10 @@ import numpy as np
 import onnxruntime_genai as genai
 
 from twinlens.executors.in_process.engine import Evidence, Runtime, SteppedEngine, cache_elements_of_a_token
+from twinlens.executors.in_process.export import run_apart
 from twinlens.executors.in_process.player import Gained, Running
 from twinlens.executors.in_process.precision_check import log_softmax
-from twinlens.executors.in_process.torch_work import Linear, run_apart
+from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.onnxruntime.graph import computed_in, kv_format, linears, weights_held, weights_size
 from twinlens.executors.onnxruntime.trace import engine_facts, phases_of, read_profile, shares, strays
 from twinlens.record.executor.record import declared, observed, unknown

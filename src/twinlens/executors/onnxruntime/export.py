@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from twinlens.executors.in_process.export import run_apart
 from twinlens.executors.in_process.inputs import calibration_images, calibration_said
-from twinlens.executors.in_process.torch_work import Linear, run_apart
+from twinlens.executors.in_process.torch_work import Linear
 from twinlens.spec.study import RunSpec
 
 GRAPH, _OPSET = "model.onnx", 18

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
+from twinlens.executors.in_process.precision_check import summed
 from twinlens.executors.in_process.torch_work import Linear
 
 FORMATS = {1: "fp32", 2: "uint8", 3: "int8", 6: "int32", 7: "int64", 10: "fp16", 11: "fp64", 16: "bf16"}
@@ -72,11 +73,10 @@ def windows(path: Path) -> dict[str, int]:
 
 def weights_held(path: Path) -> dict[str, int]:
     """Bytes of the weights of products by format; scales, norms and looked-up embeddings are not among them."""
-    held: dict[str, int] = {}
-    for _, (out, width, fmt) in _products(path):
-        bits = int(fmt[3:]) if fmt in ("int4", "int8") else _BITS.get(fmt, 32)
-        held[fmt] = held.get(fmt, 0) + out * width * bits // 8
-    return held
+    return summed(
+        (fmt, out * width * (int(fmt[3:]) if fmt in ("int4", "int8") else _BITS.get(fmt, 32)) // 8)
+        for _, (out, width, fmt) in _products(path)
+    )
 
 
 def weights_size(path: Path) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.in_process.precision_check import shares_by_format
+from twinlens.executors.in_process.precision_check import longest, shares_by_format
 from twinlens.record.executor.record import Fact, declared, observed
 from twinlens.record.finding import Finding
 
@@ -26,7 +26,6 @@ _INTEGER = (
 _BLOCKS = "MatMulNBits"
 _HERE = "CPUExecutionProvider"
 _TIMED = "_kernel_time"
-_LONGEST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +128,8 @@ def strays(phases: Mapping[str, Sequence[Node]], asked: str = _HERE) -> tuple[Fi
 
 def engine_facts(phases: Mapping[str, Sequence[Node]], threads: int, genai: str) -> dict[str, Fact]:
     """Facts of the runtime as far as its profile and settings say them."""
-    spent: dict[str, float] = {}
-    providers: Counter[str] = Counter()
-    for nodes in phases.values():
-        for node in nodes:
-            spent[node.operator] = spent.get(node.operator, 0.0) + node.seconds
-            providers[node.provider] += 1
-    longest = sorted(spent, key=lambda name: -spent[name])[:_LONGEST]
+    ran = [node for nodes in phases.values() for node in nodes]
+    providers = Counter(node.provider for node in ran)
     level = {"graph_optimization_level": "ORT_ENABLE_ALL"}
     return {
         "software.framework.name": observed("onnxruntime", "onnxruntime"),
@@ -148,5 +142,5 @@ def engine_facts(phases: Mapping[str, Sequence[Node]], threads: int, genai: str)
         "compiler.name": declared("ONNX Runtime graph optimisation", "session options"),
         "compiler.version": observed(version("onnxruntime"), "its package"),
         "compiler.flags": declared(level, "session options"),
-        "kernels.selected": observed(longest, "its profile"),
+        "kernels.selected": observed(longest((node.operator, node.seconds) for node in ran), "its profile"),
     }

@@ -13,9 +13,10 @@ import openvino
 
 from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.in_process.engine import Evidence, Runtime
+from twinlens.executors.in_process.export import run_apart
 from twinlens.executors.in_process.inputs import calibration_prompts, prompts_said
 from twinlens.executors.in_process.precision_check import log_softmax
-from twinlens.executors.in_process.torch_work import Linear, run_apart
+from twinlens.executors.in_process.torch_work import Linear
 from twinlens.executors.openvino.trace import (
     engine_facts,
     kv_held,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.executors.in_process.precision_check import shares_by_format
+from twinlens.executors.in_process.precision_check import longest, shares_by_format, summed
 from twinlens.record.executor.record import Fact, observed
 from twinlens.spec.precision import BITS
 
@@ -25,7 +25,6 @@ _SETTINGS = (
     *("DYNAMIC_QUANTIZATION_GROUP_SIZE", "INFERENCE_NUM_THREADS", "NUM_STREAMS", "ENABLE_CPU_PINNING"),
     *("ENABLE_HYPER_THREADING", "PERFORMANCE_HINT", "EXECUTION_MODE_HINT"),
 )
-_LONGEST = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +95,7 @@ def computed_in(kernel: str) -> str:
 
 def weights_held(known: Mapping[str, Product]) -> dict[str, int]:
     """Bytes of the weights of products by the format that the compiled graph holds them in."""
-    held: dict[str, int] = {}
-    for each in known.values():
-        held[each.format] = held.get(each.format, 0) + each.elements * BITS.get(each.format, 32) // 8
-    return held
+    return summed((each.format, each.elements * BITS.get(each.format, 32) // 8) for each in known.values())
 
 
 def kv_held(compiled: Any, request: Any, phases: Mapping[str, Sequence[Node]]) -> tuple[str, int, str]:
@@ -132,11 +128,7 @@ def element_format(kind: Any) -> str:
 
 def engine_facts(compiled: Any, phases: Mapping[str, Sequence[Node]], version: str) -> dict[str, Fact]:
     """Facts of the runtime, read back from the compiled model: a file's precision says nothing of what is computed."""
-    spent: dict[str, float] = {}
-    for nodes in phases.values():
-        for node in nodes:
-            name = f"{node.operator} {node.kernel}"
-            spent[name] = spent.get(name, 0.0) + node.seconds
+    spent = ((f"{node.operator} {node.kernel}", node.seconds) for nodes in phases.values() for node in nodes)
     known = {str(name) for name in compiled.get_property("SUPPORTED_PROPERTIES")}
     settings = {name: _plain(compiled.get_property(name)) for name in _SETTINGS if name in known}
     source = "the compiled model's properties"
@@ -152,7 +144,7 @@ def engine_facts(compiled: Any, phases: Mapping[str, Sequence[Node]], version: s
         "compiler.version": observed(version, "its package"),
         "compiler.flags": observed(settings, source),
         "serving.attention": observed(_attention(phases), "its profile"),
-        "kernels.selected": observed(sorted(spent, key=lambda name: -spent[name])[:_LONGEST], "its profile"),
+        "kernels.selected": observed(longest(spent), "its profile"),
     }
 
 

@@ -19,7 +19,7 @@ import torch
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.inputs import calibration_said, image_sides
-from twinlens.executors.in_process.precision_check import log_softmax
+from twinlens.executors.in_process.precision_check import log_softmax, longest
 from twinlens.executors.onnxruntime.export import GRAPH, linears_of, made_by, make
 from twinlens.executors.tensorrt.inspect import layers, shares, weights_held
 from twinlens.record.executor.record import declared, observed
@@ -27,7 +27,6 @@ from twinlens.spec.model.reference import ModelRef
 from twinlens.spec.study import RunSpec
 
 _STATISTICS = "largest magnitude of each activation, symmetric"
-_LONGEST = 8
 
 
 class LayerTimes(trt.IProfiler):  # type: ignore[misc]  # tensorrt is not followed by the type checker
@@ -85,8 +84,8 @@ class TensorRtClassifier:
         inspector = self._engine.create_engine_inspector()
         inspector.execution_context = self._context
         found = layers(inspector.get_engine_information(trt.LayerInformationFormat.JSON))
+        slowest = longest(times.seconds.items())
         kernels = {layer.name: layer.kernel or layer.name for layer in found}
-        longest = sorted(times.seconds, key=lambda name: -times.seconds[name])[:_LONGEST]
         facts = {
             "software.framework.name": observed("tensorrt", "tensorrt"),
             "software.framework.version": observed(version("tensorrt"), "its package"),
@@ -94,7 +93,7 @@ class TensorRtClassifier:
             "software.runtime.version": observed(version("tensorrt"), "its package"),
             "compiler.name": declared("TensorRT builder", "tensorrt"),
             "compiler.version": observed(version("tensorrt"), "its package"),
-            "kernels.selected": observed([kernels.get(name, name) for name in longest], "its profiler"),
+            "kernels.selected": observed([kernels.get(name, name) for name in slowest], "its profiler"),
         }
         if self._spec.precision.quantised:
             facts["precision.calibration"] = observed(calibration_said(self._ref, _STATISTICS), "its images")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.executors.in_process.precision_check import shares_by_format
+from twinlens.executors.in_process.precision_check import shares_by_format, summed
 from twinlens.spec.precision import BITS
 
 _FORMATS = (
@@ -56,11 +56,7 @@ def shares(found: Sequence[Layer]) -> dict[str, float]:
 
 def weights_held(found: Sequence[Layer]) -> dict[str, int]:
     """Bytes of the weights of products by format."""
-    held: dict[str, int] = {}
-    for count, fmt in (layer.weights for layer in found):
-        if count:
-            held[fmt] = held.get(fmt, 0) + count * BITS.get(fmt, 32) // 8
-    return held
+    return summed((fmt, count * BITS.get(fmt, 32) // 8) for count, fmt in (layer.weights for layer in found) if count)
 
 
 def format_said(words: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from twinlens.executors.in_process.precision_check import summed
 from twinlens.executors.torch.evidence.inference import phases_of
 from twinlens.executors.torch.evidence.trace import Kernel, kernels_seen
 from twinlens.executors.torch.infer import TorchServer
@@ -40,10 +41,7 @@ def kernel_class(name: str) -> str:
 def time_by_class(kernels: Sequence[Kernel]) -> dict[str, float]:
     """Seconds by class, the longest first: of the GPU's own kernels where there are any, else of operators."""
     timed = [kernel for kernel in kernels if kernel.on_device] or list(kernels)
-    spent: dict[str, float] = {}
-    for kernel in timed:
-        kind = kernel_class(kernel.name)
-        spent[kind] = spent.get(kind, 0.0) + kernel.self_time_s
+    spent = summed((kernel_class(kernel.name), kernel.self_time_s) for kernel in timed)
     return dict(sorted(spent.items(), key=lambda item: -item[1]))
 
 

@@ -17,7 +17,7 @@ from torch import nn
 
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.deepspeed.entry import ZeroOptions, config_of
-from twinlens.executors.torch.evidence.memory import Resident, bytes_of, dtype_format, forget_peak
+from twinlens.executors.torch.evidence.memory import Resident, bytes_of, forget_peak, formats_of
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.model.without_memory import fill_each
 from twinlens.executors.torch.parallel.degrees import compared_model, twin_numbers, with_model
@@ -179,7 +179,7 @@ class Held:
             "gradients": self._gradients,
             "optimizer": [state for state in self._states() if state.ndim],
         }
-        return {name: formats for name, tensors in seen.items() if (formats := _formats(tensors))}
+        return {name: formats for name, tensors in seen.items() if (formats := formats_of(tensors))}
 
     def _note_most(self, _: torch.Tensor) -> None:
         self._most = max(self._most, sum(p.grad.nbytes for p in self._parameters if p.grad is not None))
@@ -207,14 +207,6 @@ def _tensors(nested: Any) -> Iterator[torch.Tensor]:
     elif isinstance(nested, Iterable) and not isinstance(nested, str):
         for each in nested:
             yield from _tensors(each)
-
-
-def _formats(tensors: Iterable[torch.Tensor]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for tensor in tensors:
-        name = dtype_format(tensor)
-        sizes[name] = sizes.get(name, 0) + tensor.nbytes
-    return sizes
 
 
 # A run is opened with an engine to compare and to look at, then with the one that the rows are taken with.

@@ -12,6 +12,7 @@ import psutil
 import torch
 from torch import nn
 
+from twinlens.executors.in_process.precision_check import summed
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.field import gpu_formats, processor_formats
 from twinlens.spec.precision import BITS
@@ -158,29 +159,23 @@ def resident_formats(
     norms and biases, nor an adapter beside them. `master` are the parameters that the optimizer updates; `gradients`
     what is held when this is called.
     """
-    held: Resident = {"weights": {}, "master": {}, "gradients": {}, "optimizer": {}, "kv": {}}
     seen = {id(p) for p in model.parameters() if p.requires_grad} if has_adapter else set[int]()
-    for module in model.modules():
-        for name, size in _matrix_weights(module, seen):
-            held["weights"][name] = held["weights"].get(name, 0) + size
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            _add(held["gradients"], parameter.grad)
-    for group in optimizer.param_groups if optimizer else ():
-        for parameter in group["params"]:
-            _add(held["master"], parameter)
-    for state in optimizer.state.values() if optimizer else ():
-        for value in state.values():
-            if isinstance(value, torch.Tensor) and value.ndim:  # step counters are scalars, not state
-                _add(held["optimizer"], value)
-    for tensor in kv_tensors:
-        _add(held["kv"], tensor)
+    states = [value for state in optimizer.state.values() for value in state.values()] if optimizer else []
+    groups = optimizer.param_groups if optimizer else []
+    held = {
+        "weights": summed(each for module in model.modules() for each in _matrix_weights(module, seen)),
+        "master": formats_of(each for group in groups for each in group["params"]),
+        "gradients": formats_of(p.grad for p in model.parameters() if p.grad is not None),
+        # step counters are scalars, not state
+        "optimizer": formats_of(value for value in states if isinstance(value, torch.Tensor) and value.ndim),
+        "kv": formats_of(kv_tensors),
+    }
     return {name: formats for name, formats in held.items() if formats}
 
 
-def _add(formats: dict[str, int], tensor: torch.Tensor) -> None:
-    name = dtype_format(tensor)
-    formats[name] = formats.get(name, 0) + tensor.nbytes
+def formats_of(tensors: Iterable[torch.Tensor]) -> dict[str, int]:
+    """Bytes by the format that they are held in."""
+    return summed((dtype_format(tensor), tensor.nbytes) for tensor in tensors)
 
 
 def _matrix_weights(module: nn.Module, seen: set[int]) -> list[tuple[str, int]]:

@@ -8,7 +8,6 @@ waiting, and is never put in the place of the other.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,9 @@ from typing import Any
 import torch
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile
+
+from twinlens.executors.in_process.precision_check import longest as longest_of
+from twinlens.executors.in_process.precision_check import shares_by_format, summed
 
 # Leaf operators that multiply matrices, and which operand is the activation. Wrappers (aten::linear,
 # aten::matmul, aten::scaled_dot_product_attention) are left out: their operands are those before autocast.
@@ -112,10 +114,8 @@ def kernels_of(events: Iterable[Any], *, on_gpu: bool) -> tuple[Kernel, ...]:
 def longest(kernels: Sequence[Kernel], count: int = 8) -> list[str]:
     """Names of what took longest: the GPU's own kernels where there are any, else operators."""
     timed = [kernel for kernel in kernels if kernel.self_time_s]
-    spent: dict[str, float] = {}
-    for kernel in [kernel for kernel in timed if kernel.on_device] or timed:
-        spent[kernel.name] = spent.get(kernel.name, 0.0) + kernel.self_time_s
-    return sorted(spent, key=lambda name: -spent[name])[:count]
+    spoken = [kernel for kernel in timed if kernel.on_device] or timed
+    return longest_of(((kernel.name, kernel.self_time_s) for kernel in spoken), count)
 
 
 def compute_formats(kernels: Sequence[Kernel], fp32_is: Mapping[str, float] | None = None) -> dict[str, float]:
@@ -127,17 +127,8 @@ def compute_formats(kernels: Sequence[Kernel], fp32_is: Mapping[str, float] | No
     times = _times(kernels, _ACTIVATION) or _times(kernels, _ATTENTION) or _times_by_name(kernels)
     if fp32_is is not None and "fp32" in times:
         spent = times.pop("fp32")
-        for fmt, share in fp32_is.items():
-            if share:
-                times[fmt] = times.get(fmt, 0.0) + spent * share
-    total = math.fsum(times.values())
-    ordered = sorted(times.items(), key=lambda item: -item[1])
-    return {fmt: time / total for fmt, time in ordered} if total else {}
-
-
-def observed_compute_format(kernels: Sequence[Kernel]) -> str | None:
-    """The format in which most of the matrix-product time went, or None where no product was seen."""
-    return next(iter(compute_formats(kernels)), None)
+        return shares_by_format([*times.items(), *((fmt, spent * share) for fmt, share in fp32_is.items() if share)])
+    return shares_by_format(times.items())
 
 
 def without_width(kernels: Sequence[Kernel], width: int) -> tuple[Kernel, ...]:
@@ -159,20 +150,16 @@ def without_head(kernels: Sequence[Kernel], width: int, held: str) -> tuple[Kern
 
 
 def _times(kernels: Sequence[Kernel], activation: Mapping[str, int]) -> dict[str, float]:
-    times: dict[str, float] = {}
-    for kernel in kernels:
-        if kernel.self_time_s and kernel.name in activation and (kernel.operands or kernel.name in _INTEGER):
-            fmt = _format(kernel, activation[kernel.name])
-            times[fmt] = times.get(fmt, 0.0) + kernel.self_time_s
-    return times
+    return summed(
+        (_format(kernel, activation[kernel.name]), kernel.self_time_s)
+        for kernel in kernels
+        if kernel.self_time_s and kernel.name in activation and (kernel.operands or kernel.name in _INTEGER)
+    )
 
 
 def _times_by_name(kernels: Sequence[Kernel]) -> dict[str, float]:
-    times: dict[str, float] = {}
-    for kernel in kernels:
-        if kernel.on_device and kernel.self_time_s and (fmt := kernel_format(kernel.name)):
-            times[fmt] = times.get(fmt, 0.0) + kernel.self_time_s
-    return times
+    spoken = (kernel for kernel in kernels if kernel.on_device and kernel.self_time_s)
+    return summed((fmt, kernel.self_time_s) for kernel in spoken if (fmt := kernel_format(kernel.name)))
 
 
 def _format(kernel: Kernel, place: int) -> str:

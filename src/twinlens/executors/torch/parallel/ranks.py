@@ -10,21 +10,19 @@ import secrets
 import shutil
 import signal
 import socket
-import tempfile
 import time
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 import psutil
 
 from twinlens.errors import BadInput, ExecutorFailed
+from twinlens.executors.launch.log import owned_folder
 from twinlens.executors.protocol import Say
 from twinlens.executors.refuse import refuse_shared_gpu
 from twinlens.executors.torch.parallel.program import TORCH, Lost, OnRay, Program, Torchrun, sentence_on
 from twinlens.spec.device import AskedDevice
-from twinlens.system.document import read_json
-from twinlens.system.processes import is_alive, this_machine
+from twinlens.system.processes import this_machine
 
 _GATHER_S, _END_S, _GREETING_S = 2.0, 5.0, 5.0
 _MOST_OF_GREETING = 4096
@@ -36,7 +34,7 @@ class Ranks:
 
     def __init__(self, count: int, threads: int, patience_s: float, program: Program = TORCH) -> None:
         self._count, self.patience_s, self._program = count, patience_s, program
-        self._folder = owned_folder()
+        self._folder = owned_folder("ranks")
         self._pipes: list[Connection] = []
         self._pids: list[int] = []
         self._machines: list[str] = []
@@ -233,30 +231,6 @@ class Ranks:
         pids = self._pids if not self._program.on else []  # a number of another machine means another process here
         sentence = sentence_on(lost, self._count, pids, doing, self._folder)
         return ExecutorFailed(sentence, code="TL307")
-
-
-_PREFIX, _OWNER = "twinlens-ranks-", "owner.json"
-
-
-def owned_folder() -> Path:
-    """A new folder that this process owns."""
-    _remove_orphans()
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-    owner = {"pid": os.getpid(), "born_s": psutil.Process().create_time()}
-    (folder / _OWNER).write_text(json.dumps(owner), encoding="utf-8")
-    return folder
-
-
-def _remove_orphans() -> None:
-    """Folders whose owner was killed; one whose owner is not known may be in use, and stays."""
-    for owner in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_OWNER}"):
-        try:
-            known = read_json(owner)
-            is_orphan = not is_alive(int(known["pid"]), float(known["born_s"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-        if is_orphan:
-            shutil.rmtree(owner.parent, ignore_errors=True)
 
 
 # GPUs for ranks: one each, counted before any rank is started. Needs torch where a GPU may be meant.
