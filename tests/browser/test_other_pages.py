@@ -27,8 +27,9 @@ from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.comparing.history import history_document
 from twinlens.reporting.comparing.ledger import ledger_document
 from twinlens.reporting.document.html import write
-from twinlens.reporting.html.diagnosis_page import write_diagnosis
+from twinlens.reporting.judging.diagnosis import diagnoses_document
 from twinlens.reporting.tables import lenses_document, runtimes_document
+from twinlens.reporting.view import view
 
 pytestmark = pytest.mark.browser
 PAGES = ("diagnosis", "comparison", "ledger", "lenses", "runtimes", "history")
@@ -82,7 +83,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     steps = [_side("base · fp32", 10), _side("next · bf16", 20, bf16), _side("last · bf16", 21, bf16, "point.batch=4")]
     ranks = rankings([[_side(name, rate)] for name, rate in (("a", 10.0), ("b", 20.0), ("c", 20.1))])
     return {
-        "diagnosis": write_diagnosis([(pair, diagnose_run(*pair)) for pair in runs], folder / "diagnosis.html"),
+        "diagnosis": write(
+            diagnoses_document(
+                [(entry, diagnose_run(*entry.material[0])) for lens in view(runs).lenses for entry in lens.entries]
+            ),
+            folder / "diagnosis.html",
+        ),
         "comparison": write(
             comparison_document([compare(steps[0], each) for each in steps[1:]], (), ranks), folder / "comparison.html"
         ),

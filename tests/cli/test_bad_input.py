@@ -283,7 +283,7 @@ def test_a_config_whose_sizes_are_zero_says_so(tmp_path: Path) -> None:
 def test_a_report_that_the_disk_refuses_leaves_the_one_that_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from twinlens.reporting.html.render import write_page
+    from twinlens.reporting.document.environment import write_page
 
     page = write_page("the first", tmp_path / "report.html")
     write = Path.write_text

@@ -82,7 +82,7 @@ def test_a_study_is_a_line_for_each_point_with_one_verdict_over_its_repeats_and_
     ]  # fmt: skip
     assert lines[3].endswith("5 of 8 say so")
     assert "low" in lines[3].split()
-    assert "try  kernel-bound: Try another runtime" in told
+    assert "          kernel-bound: Try another runtime" in told
     assert told.count("\n") <= 24
     assert max(map(len, lines)) <= 80
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from html import unescape
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import twinlens as tl
 from twinlens import plan
+from twinlens.api.diagnose import diagnosed_points
 from twinlens.api.documented import Documented
 from twinlens.planning.figure import Figure
 from twinlens.reporting.display import escaped
@@ -19,8 +22,11 @@ from twinlens.reporting.document.block import (
     Block,
     Cell,
     Document,
+    Fold,
     Line,
     Row,
+    Share,
+    Shares,
     Table,
     Title,
     texts,
@@ -28,8 +34,10 @@ from twinlens.reporting.document.block import (
 from twinlens.reporting.document.html import html
 from twinlens.reporting.document.markdown import markdown
 from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.diagnosis import diagnoses_document
 from twinlens.reporting.text.fitted import LINES, plain
 
+RESULTS = Path(__file__).parents[2] / "docs" / "results"
 WORDS = st.text(alphabet="abcdefghij <>&*_#@|`", min_size=1, max_size=30).map(str.strip).filter(bool)
 RANKS = st.sampled_from([0, 0, 1, 2, 5, DETAIL])
 
@@ -74,13 +82,24 @@ def _flat(text: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_screen_page_and_markdown_of_a_plan_hold_the_same(name: str) -> None:
     found = _found(name)
-    document = found.document()
+    assert (found.to_html(), found.to_markdown()) == (html(found.document()), markdown(found.document()))
+    hold_the_same(found.document())
+
+
+def hold_the_same(document: Document) -> None:
+    """Screen, page and Markdown hold each text of a document."""
     whole = _flat(plain(screen(document, whole=True), 2000))
-    page, notes = _flat(unescape(found.to_html())), _flat(found.to_markdown())
-    for text in map(_flat, texts(document)):
+    page, notes = _flat(unescape(html(document))), _flat(markdown(document))
+    for text in filter(None, map(_flat, texts(document))):
         assert text in whole
         assert text in page or text[:1].upper() + text[1:] in page
         assert _flat(escaped(text)) in notes
+
+
+@pytest.mark.parametrize("place", ["2026-11-20-epyc-2core", "2026-11-21-served-epyc-2core", "one"])
+def test_screen_page_and_markdown_of_a_diagnosis_hold_the_same(place: str) -> None:
+    runs = tl.read(RESULTS / ("2026-11-20-epyc-2core" if place == "one" else place))
+    hold_the_same(diagnoses_document(diagnosed_points(runs[:1] if place == "one" else runs)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,19 +130,21 @@ BLOCKS: st.SearchStrategy[Block] = st.one_of(
     st.builds(Title, WORDS, rank=RANKS),
     st.builds(Line, WORDS, rank=RANKS),
     st.builds(Row, WORDS, st.lists(WORDS, min_size=1, max_size=7).map(tuple), rank=RANKS, apart=st.booleans()),
+    st.builds(Fold, WORDS, st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=3).map(tuple)),
+    st.builds(
+        lambda what, names: Shares(
+            "time", what, tuple(Share(name, 1 / len(names), "1 %", "1 %", None) for name in names)
+        ),
+        WORDS,
+        st.lists(WORDS, min_size=1, max_size=4),
+    ),
     st.builds(_table, st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=15), RANKS),
 )
 
 
 @given(st.lists(BLOCKS, min_size=1, max_size=6))
 def test_whatever_the_blocks_are_each_text_is_in_every_rendering(blocks: list[Block]) -> None:
-    document = Document("title", "subject", tuple(blocks))
-    whole = _flat(plain(screen(document, whole=True), 3000))
-    page, notes = _flat(unescape(html(document))), _flat(markdown(document))
-    for text in map(_flat, texts(document)):
-        assert text in whole
-        assert text in page or text[:1].upper() + text[1:] in page
-        assert _flat(escaped(text)) in notes
+    hold_the_same(Document("title", "subject", tuple(blocks)))
 
 
 def test_bars_say_on_a_page_what_they_say_on_a_terminal() -> None:

@@ -15,7 +15,8 @@ from twinlens.measurement.study import Outcome
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import in_words
 from twinlens.record.run import Runs
-from twinlens.reporting.html.render import render, with_cards, write
+from twinlens.reporting.document.environment import with_cards
+from twinlens.reporting.html.render import render, write
 from twinlens.reporting.notebook import runs_html, summary_html
 from twinlens.reporting.view import view
 from twinlens.spec.load import load
@@ -189,7 +190,9 @@ def test_a_page_folds_what_is_looked_up_and_has_no_column_of_dashes() -> None:
     assert len(page) < 1_500_000
     head, _, rest = page.partition('<h2 id="definitions">')
     assert "<details><summary>" in rest[:200]
-    assert head.count('<article class="binds">') == 0, "several diagnoses are folded, one line each"
+    binds = head.partition('id="binds-training"')[2].partition("</section>")[0].partition('<div class="whole"')
+    assert binds[1], "a bar of the time"
+    assert '<details class="printed"><summary>' in binds[0], "several diagnoses are folded, one line each"
     for table in re.findall(r"<table>.*?</table>", page, re.DOTALL):
         if ">factor</th>" in table:
             assert re.search(r"\d×", table), "a factor column has a factor"

@@ -27,9 +27,7 @@ from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.comparing.comparison import comparison_document
-from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.summary.group import group
 from twinlens.version import __version__
@@ -54,9 +52,7 @@ def compare(*runs: Runs, noise: Runs | None = None, **words: Unpack[CompareWords
     found = pairs(*runs)
     made = compared(found, floor(found, noise))
     made = made if metric is None else tuple(of_metric(each, metric) for each in made)
-    return Found.of(
-        made, lambda: plain(screen(comparison_document(made, [side.name for side in found.alone], ranked(found))))
-    )
+    return Found.of(made, lambda: comparison_document(made, [side.name for side in found.alone], ranked(found)))
 
 
 def broken_limits(*runs: Runs, limits: Sequence[str], noise: Runs | None = None) -> tuple[Finding, ...]:

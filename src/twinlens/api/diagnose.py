@@ -21,8 +21,7 @@ from twinlens.proof.falsifier import with_trials
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
-from twinlens.reporting.screen.diagnosis import diagnoses_screen
-from twinlens.reporting.text.fitted import plain
+from twinlens.reporting.judging.diagnosis import diagnoses_document
 from twinlens.reporting.view import Entry, Material, view
 from twinlens.reporting.wording.finding import with_words
 from twinlens.system.document import read_json
@@ -42,7 +41,7 @@ def diagnose(runs: str | Path | Run | Iterable[Run], ceilings: str | Path | None
         runs = read(runs)
     chosen = (runs,) if isinstance(runs, Run) else tuple(runs)
     found = [found for _, found in diagnosed(chosen, ceilings)]
-    return Found.of(found, lambda: plain(diagnoses_screen(diagnosed_points(chosen, ceilings))))
+    return Found.of(found, lambda: diagnoses_document(diagnosed_points(chosen, ceilings)))
 
 
 def diagnosed_points(runs: Iterable[Run], ceilings: str | Path | None = None) -> list[tuple[Entry, Diagnosis]]:

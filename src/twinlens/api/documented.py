@@ -87,20 +87,20 @@ class Page(str):
         return str(self)
 
 
-class Found(tuple[T, ...]):
-    """Several values that one verb found; a tuple in every other respect. A notebook shows the text of the screen."""
+class Found(Documented, tuple[T, ...]):
+    """Several values that one verb found; a tuple in every other respect. It shows itself as one document."""
 
-    _text: Callable[[], str]
+    _document: Callable[[], Document]
 
     @classmethod
-    def of(cls, items: Iterable[T], text: Callable[[], str]) -> Found[T]:
-        """`text` is called when a notebook first shows the values."""
+    def of(cls, items: Iterable[T], document: Callable[[], Document]) -> Found[T]:
+        """`document` is called when the values are first shown."""
         found = cls(items)
-        found._text = text
+        found._document = document
         return found
 
-    def _repr_html_(self) -> str:
-        return Shown(self._text())._repr_html_()
+    def document(self) -> Document:
+        return self._document()
 
     def __reduce__(self) -> Any:
         return tuple, (tuple(self),)  # a copy is of the values

@@ -78,9 +78,10 @@ def _comparison(comparison: Comparison) -> str:
 
 
 def _diagnosis(diagnosis: Diagnosis) -> str:
-    from twinlens.reporting.screen.diagnosis import diagnosis_screen
+    from twinlens.reporting.document.terminal import screen
+    from twinlens.reporting.judging.diagnosis import diagnosis_document
 
-    return _card(diagnosis_screen(diagnosis, diagnosis.run))
+    return _card(screen(diagnosis_document(diagnosis, diagnosis.run)))
 
 
 def _claim(found: ClaimResult) -> str:

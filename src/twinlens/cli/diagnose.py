@@ -10,7 +10,8 @@ from twinlens.api.questions import Diagnose
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
-from twinlens.reporting.screen.diagnosis import diagnoses_screen, diagnosis_whole
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.diagnosis import diagnoses_document
 
 
 def run(name: str, given: Mapping[str, Any]) -> None:
@@ -39,13 +40,10 @@ def run(name: str, given: Mapping[str, Any]) -> None:
         points = diagnosed_points(runs, asked.ceilings)
         if asked.json_:
             print_json(diagnosis_json([each for _, each in found], points))
-        elif asked.all_:
-            for entry, diagnosis in points:
-                out().print(diagnosis_whole(*entry.material[0], diagnosis), *([""] if len(points) > 1 else []))
         else:
-            out().print(diagnoses_screen(points))
+            out().print(screen(diagnoses_document(points), whole=asked.all_))
         if asked.file is not None:
-            from twinlens.reporting.html.diagnosis_page import write_diagnosis
+            from twinlens.reporting.document.html import write
 
-            write_diagnosis(found, asked.file)
+            write(diagnoses_document(points), asked.file)
             err().print(f"report: {asked.file.resolve()}", soft_wrap=True)

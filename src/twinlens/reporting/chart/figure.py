@@ -82,6 +82,11 @@ def colours_of(names: Sequence[str]) -> list[str]:
     return [own.get(name, colour(name)) for name in names]
 
 
+def part_colour(place: int | None) -> str:
+    """A colour for each part of a whole, the same in every bar; grey for what belongs to none."""
+    return REST_COLOUR if place is None else PART_COLOURS[place % len(PART_COLOURS)]
+
+
 def colours(names: dict[str, str]) -> Any:
     """An Altair colour scale from entry name to its precision's colour (`names`: entry name → precision)."""
     return alt.Scale(domain=list(names), range=[colour(precision) for precision in names.values()])

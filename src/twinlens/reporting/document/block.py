@@ -30,7 +30,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """A heading, of a part of a document that holds several."""
+    """A heading, of a part of a document that holds several. With the rank `DETAIL` a page folds its part."""
 
     text: str
     rank: int = 0
@@ -84,6 +84,36 @@ class Table:
     remarks: bool = False
     shrinks: bool = False
     narrow: tuple[tuple[Cell, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A part of a whole: how it is shown, and on a first screen. `place`: of its colour; None: it belongs to none."""
+
+    name: str
+    share: float
+    shown: str
+    short: str
+    place: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Parts that add up to all of `what`: a row of words, and one bar on a page."""
+
+    mark: str
+    what: str
+    parts: tuple[Share, ...]
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What stands behind the row before it: pairs of a head and a text, which a page opens under `caption`."""
+
+    caption: str
+    entries: tuple[tuple[str, str], ...]
+    rank: int = DETAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +181,7 @@ class More:
     rank: int = 0
 
 
-Block = Title | Line | Letters | Row | Table | Bars | Drawing | Arithmetic | More
+Block = Title | Line | Letters | Row | Table | Shares | Fold | Bars | Drawing | Arithmetic | More
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +227,10 @@ def texts(document: Document) -> Iterator[str]:
                 yield from clauses
             case Table(rows=rows):
                 yield from (cell.text for each in rows for cell in each)
+            case Shares(what=what, parts=parts):
+                yield from (what, *(f"{each.name} {each.shown}" for each in parts))
+            case Fold(entries=entries):
+                yield from (text for _, text in entries)
             case Bars(bars=bars, is_drawn=True):
                 yield from (each.name for each in bars)
                 yield from (each.shown for each in bars)
@@ -209,6 +243,8 @@ def _is_empty(block: Block) -> bool:
         Letters: "lines",
         Row: "clauses",
         Table: "rows",
+        Shares: "parts",
+        Fold: "entries",
         Bars: "bars",
         More: "text",
     }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -19,12 +19,14 @@ from twinlens.reporting.document.block import (
     Block,
     Document,
     Drawing,
+    Fold,
     Line,
     Row,
+    Shares,
     Table,
     Title,
 )
-from twinlens.reporting.html.render import environment, write_page
+from twinlens.reporting.document.environment import environment, write_page
 from twinlens.reporting.wording.amount import NAMES as MONEY
 from twinlens.reporting.wording.amount import amount, compared_name, span
 from twinlens.reporting.wording.finding import clause_of
@@ -33,7 +35,7 @@ from twinlens.version import __version__
 
 _LONG = 12
 """Rows of a table above which it is folded."""
-_MANY = 6
+MANY = 6
 """Clauses above which a row is a list."""
 
 
@@ -54,18 +56,19 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One or several blocks as the template draws them."""
+    """One or several blocks as the template draws them; a fold has its own `parts` under `caption`."""
 
-    kind: Literal["title", "lines", "rows", "table", "charts", "arithmetic"]
-    blocks: tuple[Title | Line | Row | Table | Chart | Told, ...]
+    kind: Literal["title", "lines", "rows", "shares", "table", "charts", "arithmetic", "fold"]
+    blocks: tuple[Title | Line | Row | Fold | Shares | Table | Chart | Told, ...]
     caption: str = ""
     folded: bool = False
+    parts: tuple[Part, ...] = ()
 
 
 def html(document: Document) -> str:
     """The page as text; everything foreign is escaped by the template."""
     return environment().get_template("document.html.j2").render(
-        version=__version__, document=document, parts=list(_parts(document)), many=_MANY
+        version=__version__, document=document, parts=list(parts(document.blocks)), many=MANY
     )  # fmt: skip
 
 
@@ -97,20 +100,31 @@ def label_of(name: str) -> str:
     return NAMES.get(name) or MONEY.get(name) or compared_name(name) or clean(name, 60).replace("-", " ")
 
 
-def _parts(document: Document) -> Iterator[Part]:
-    """Neighbours of one kind together; arithmetic at the end."""
-    for kind, group in groupby((each for each in document.blocks if _kind(each)), _kind):
-        blocks = list(group)
-        if kind == "table":
-            yield from (part for each in blocks if isinstance(each, Table) for part in _tables(each))
-        elif kind == "charts":
-            drawn = tuple(chart for each in blocks for chart in _charts(each))
-            yield from [Part("charts", drawn)] if drawn else []
-        elif kind:
-            yield Part(kind, tuple(each for each in blocks if isinstance(each, Title | Line | Row)))
-    tops = tuple(told(each) for block in document.blocks if isinstance(block, Arithmetic) for each in block.tops)
+def parts(blocks: Sequence[Block]) -> Iterator[Part]:
+    """Parts as the template draws them: what stands under a title that is a detail is folded; arithmetic at the end."""
+    titles = [place for place, each in enumerate(blocks) if isinstance(each, Title)]
+    for begin, end in pairwise([0, *titles, len(blocks)]):
+        title = blocks[begin] if begin < end else None
+        if isinstance(title, Title) and title.rank >= DETAIL:
+            yield Part("fold", (), title.text, True, tuple(_open(blocks[begin + 1 : end])))
+        else:
+            yield from _open(blocks[begin:end])
+    tops = tuple(told(each) for block in blocks if isinstance(block, Arithmetic) for each in block.tops)
     if tops:
         yield Part("arithmetic", tops)
+
+
+def _open(blocks: Sequence[Block]) -> Iterator[Part]:
+    """Neighbours of one kind together."""
+    for kind, group in groupby((each for each in blocks if _kind(each)), _kind):
+        alike = list(group)
+        if kind == "table":
+            yield from (part for each in alike if isinstance(each, Table) for part in _tables(each))
+        elif kind == "charts":
+            drawn = tuple(chart for each in alike for chart in _charts(each))
+            yield from [Part("charts", drawn)] if drawn else []
+        elif kind:
+            yield Part(kind, tuple(each for each in alike if isinstance(each, Title | Line | Row | Fold | Shares)))
 
 
 def _tables(table: Table) -> Iterator[Part]:
@@ -123,14 +137,16 @@ def _tables(table: Table) -> Iterator[Part]:
     yield Part("table", (table,), table.caption, True)
 
 
-def _kind(block: Block) -> Literal["", "title", "lines", "rows", "table", "charts"]:
+def _kind(block: Block) -> Literal["", "title", "lines", "rows", "shares", "table", "charts"]:
     match block:
         case Title():
             return "title"
         case Line():
             return "lines"
-        case Row():
+        case Row() | Fold():
             return "rows"
+        case Shares():
+            return "shares"
         case Table():
             return "table"
         case Bars() | Drawing():

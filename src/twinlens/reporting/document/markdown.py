@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twinlens.reporting.display import escaped
-from twinlens.reporting.document.block import Arithmetic, Bars, Block, Document, Letters, Line, Row, Table, Title
+from twinlens.reporting.document.block import (
+    Arithmetic,
+    Bars,
+    Block,
+    Document,
+    Fold,
+    Letters,
+    Line,
+    Row,
+    Shares,
+    Table,
+    Title,
+)
 from twinlens.reporting.wording.plan import figure_words
 
 _SIGNS = {"✗": "❌ ", "!": "⚠️ ", "·": ""}
@@ -35,10 +47,15 @@ def _parts(block: Block) -> Iterator[str]:
             if block.mark in _SIGNS:
                 yield "\n".join(f"- {_SIGNS[block.mark]}{each}" for each in clauses)
                 return
-            mark = f"**{escaped(block.mark)}**: " if block.mark else ""
+            mark = f"**{escaped(block.mark.strip())}**: " if block.mark else ""
             yield mark + "; ".join(clauses) if len(clauses) < 2 else "\n".join([mark, *(f"- {one}" for one in clauses)])
         case Table():
             yield _table(block)
+        case Shares():
+            parts = [f"- {escaped(f'{each.name} {each.shown}')}" for each in block.parts]
+            yield "\n".join([f"**{escaped(block.mark)}**: {escaped(block.what)}", *parts])
+        case Fold():
+            yield "\n".join(f"- **{escaped(head)}**: {escaped(text)}" for head, text in block.entries)
         case Bars() if block.is_drawn:
             yield "\n".join(f"- {escaped(each.name)}: {escaped(each.shown)}" for each in block.bars)
         case Arithmetic():

@@ -16,10 +16,12 @@ from twinlens.reporting.document.block import (
     Block,
     Cell,
     Document,
+    Fold,
     Letters,
     Line,
     More,
     Row,
+    Shares,
     Table,
     Title,
     Tone,
@@ -87,6 +89,11 @@ def _lines(
                 yield from _row(block, whole)
             case Table():
                 yield from _table(block, width, whole, most)
+            case Shares():
+                parts = ", ".join(f"{each.name} {each.shown if whole else each.short}" for each in block.parts)
+                yield from _row(Row(block.mark, (f"{block.what}: {parts}",)), whole)
+            case Fold():
+                yield from (hanging("  ", f"{head}: {text}", "dim") for head, text in block.entries)
             case Bars() if block.is_drawn:
                 yield _bars(block, width)
             case Arithmetic():

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from html import escape, unescape
-from html.parser import HTMLParser
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
 from twinlens.diagnosis.diagnosis import diagnose_repeats
-from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Validity
-from twinlens.record.store import write_text
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
+from twinlens.reporting.document.environment import environment, write_page
+from twinlens.reporting.document.html import MANY
+from twinlens.reporting.document.html import parts as parts_of
 from twinlens.reporting.html import page
-from twinlens.reporting.html.diagnosed import Diagnose, Diagnosed, diagnosed_points
 from twinlens.reporting.html.method import definitions, reproduce
 from twinlens.reporting.html.serving_page import served_parts
 from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
 from twinlens.reporting.html.validity import validity
+from twinlens.reporting.judging.diagnosis import Diagnose, Points, diagnosed_points, points_blocks
 from twinlens.reporting.load_kind import is_driven
 from twinlens.reporting.paired import beside_words, ratios_lead
 from twinlens.reporting.text.paired_table import HEADS, LEGEND, cells, paired_of
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import LENSES, Entry, View, headline
-from twinlens.reporting.wording.finding import label_words
+from twinlens.reporting.wording.finding import label_words, sentence_of
 from twinlens.spec.precision import Lens
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.version import __version__
@@ -69,7 +64,8 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
         panels=panels(view, {"training": said[0], "inference": said[1]}, diagnosed),
         apart=said[2],
         validity=validity(view, facts),
-        diagnosed=diagnosed,
+        binds={lens: list(parts_of(list(points_blocks(*each)))) for lens, each in diagnosed.items()},
+        many=MANY,
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
         paired=ratios,
@@ -92,116 +88,6 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
 def write(view: View, path: str | Path, diagnose: Diagnose = diagnose_repeats) -> Path:
     """Write the report to `path`, making its folder. Raises BadInput (TL207) when the disk refuses it."""
     return write_page(render(view, diagnose), path)
-
-
-def write_page(text: str, path: str | Path) -> Path:
-    """Write a page to `path`, making its folder; a page that was there stays until the new one is whole.
-
-    Raises BadInput (TL207) when the disk refuses it.
-    """
-    target = Path(path)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.exists() and not target.is_file():
-            target.write_text(text, encoding="utf-8")  # a device or a pipe, into which nothing can be renamed
-        else:
-            write_text(target, text)
-    except OSError as error:
-        raise BadInput(f"the report cannot be written to {target}: {error.strerror}", code="TL207") from None
-    return target
-
-
-@lru_cache(maxsize=1)
-def environment() -> Environment:
-    """The templates, with everything foreign escaped."""
-    environment = Environment(
-        loader=PackageLoader("twinlens.reporting.html"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    # The only text that is not escaped: SVG that figure.py parsed and found to hold drawing alone.
-    environment.filters["drawn"] = Markup
-    environment.filters["with_cards"] = with_cards
-    environment.filters["capitalize_first"] = _capital
-    return environment
-
-
-def _capital(text: str) -> str:
-    """With a capital letter, where it opens with a word and not with a name such as "h200-sxm-141gb"."""
-    return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(":,;").isalpha() else text
-
-
-# Tables that a phone shows as cards: each cell carries the head of its column, and style.css.j2 does the rest.
-
-_FEWEST = 4
-"""Columns of a table that becomes cards; fewer fit side by side on a phone, with their words wrapped."""
-Attributes = list[tuple[str, str | None]]
-
-
-def with_cards(page: str) -> Markup:
-    """A page of our own templates with heads in the cells of its tables; a cell over several columns has none."""
-    before, *tables = page.split("<table>")
-    parts = [before]
-    for table in tables:
-        body, end, after = table.partition("</table>")
-        parts += [*_table(body), end, after]
-    return Markup("".join(parts))  # every part is one of the page, in which foreign words are escaped
-
-
-def _table(body: str) -> tuple[str, str]:
-    """The tag that opens a table, and what stands in it."""
-    cells = _Cells()
-    cells.feed(body)
-    cells.close()
-    return ('<table class="cards">', "".join(cells.parts)) if len(cells.heads) >= _FEWEST else ("<table>", body)
-
-
-class _Cells(HTMLParser):
-    """A table's own text in `parts`, with the head of its column in each cell; `heads` of its columns."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
-        self.parts: list[str] = []
-        self.heads: list[str] = []
-        self.column = 0
-        self.in_head = False
-
-    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
-        text, known = self.get_starttag_text() or "", dict(attrs)
-        if tag == "tr":
-            self.column = 0
-        elif tag == "th" and known.get("scope") == "col":
-            self.heads.append("")
-            self.in_head = True
-        elif tag in ("td", "th"):
-            if tag == "td" and self.column < len(self.heads) and "colspan" not in known:
-                head = escape(" ".join(self.heads[self.column].split()))
-                text = f'<td data-head="{head}"{text.removeprefix("<td")}'
-            self.column += 1
-        self.parts.append(text)
-
-    def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
-        self.parts.append(self.get_starttag_text() or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.in_head = self.in_head and tag != "th"
-        self.parts.append(f"</{tag}>")
-
-    def handle_data(self, data: str) -> None:
-        self._words(data)
-
-    def handle_entityref(self, name: str) -> None:
-        self._words(f"&{name};")
-
-    def handle_charref(self, name: str) -> None:
-        self._words(f"&#{name};")
-
-    def _words(self, text: str) -> None:
-        if self.in_head:
-            self.heads[-1] += unescape(text)
-        self.parts.append(text)
 
 
 # The two panels that open a report: of each lens a picture of its rate, what binds it, and one plain sentence.
@@ -239,7 +125,7 @@ class Panel:
 
 
 def panels(
-    view: View, said: Mapping[str, str], diagnosed: Mapping[Lens, tuple[Sequence[Diagnosed], Sequence[str]]]
+    view: View, said: Mapping[str, str], diagnosed: Mapping[Lens, tuple[Points, Sequence[str]]]
 ) -> tuple[Panel, ...]:
     """A panel for each lens that was measured, training first; never one for both. `said`: a sentence of each lens."""
     return tuple(
@@ -249,7 +135,7 @@ def panels(
     )
 
 
-def _panel(lens: Lens, entries: Sequence[Entry], points: int, said: str, diagnosed: Sequence[Diagnosed]) -> Panel:
+def _panel(lens: Lens, entries: Sequence[Entry], points: int, said: str, diagnosed: Points) -> Panel:
     ordered = sorted(entries, key=lambda each: not each.group.ranked)
     known = [
         (each, pair) for each in ordered if (pair := headline(each.group)) is not None and pair[1].value is not None
@@ -258,7 +144,7 @@ def _panel(lens: Lens, entries: Sequence[Entry], points: int, said: str, diagnos
     shown = [(each, pair[1]) for each, pair in known if pair[0] == metric][:_MOST]
     most = max((end for _, estimate in shown for end in (estimate.value, estimate.high) if end), default=1.0)
     lead = shown[0][0] if shown else ordered[0]
-    binds = next((each for each in diagnosed if each.name == lead.name), None)
+    binds = next((each for name, each in diagnosed if name == lead.name), None)
     machine = lead.group.machine
     of = " · ".join([lead.group.model, *([machine.name] if machine else [])])
     return Panel(
@@ -267,7 +153,7 @@ def _panel(lens: Lens, entries: Sequence[Entry], points: int, said: str, diagnos
         display.clean(of, 100),
         tuple(_bar(each, estimate, most) for each, estimate in shown),
         points - len(shown),
-        "" if binds is None else f"{binds.name}: {binds.verdict}",
+        "" if binds is None else f"{display.clean(lead.name, 80)}: {sentence_of(binds.verdict)}",
         said,
     )
 
