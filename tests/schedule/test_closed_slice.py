@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.request import Request
-from twinlens.schedule.closed_loop import ClosedSlice
+from twinlens.schedule.closed_loop import ClosedLoop, closed_slice
 from twinlens.schedule.request import ScheduledRequest, SeesEnds, request_of
 
 
@@ -16,7 +17,7 @@ def asks(count: int = 10_000) -> Iterator[ScheduledRequest]:
     return (ScheduledRequest(number, number, 0, 4, 2, (1, number)) for number in range(count))
 
 
-def played(schedule: ClosedSlice, begin_ns: int, takes_ns: int) -> list[Request]:
+def played(schedule: ClosedLoop, begin_ns: int, takes_ns: int) -> list[Request]:
     """All of it against a server that takes equally long for each."""
     rows: list[Request] = []
     flying: list[tuple[int, ScheduledRequest]] = []
@@ -36,7 +37,7 @@ def played(schedule: ClosedSlice, begin_ns: int, takes_ns: int) -> list[Request]
 
 @given(st.integers(1, 9), st.integers(1, 40))
 def test_a_turn_is_whole_waves_from_the_moment_it_begins(concurrency: int, wanted: int) -> None:
-    rows = played(ClosedSlice(concurrency, asks(), requests=wanted, slice_ns=0), 700, 10)
+    rows = played(closed_slice(concurrency, asks(), requests=wanted, slice_ns=0), 700, 10)
     assert wanted <= len(rows) < wanted + concurrency
     assert len(rows) % concurrency == 0
     assert min(row.intended_ns for row in rows) == 700
@@ -44,7 +45,7 @@ def test_a_turn_is_whole_waves_from_the_moment_it_begins(concurrency: int, wante
 
 
 def test_a_turn_that_ends_by_time_drains_before_it_is_over() -> None:
-    rows = played(ClosedSlice(3, asks(), requests=None, slice_ns=25), 100, 10)
+    rows = played(closed_slice(3, asks(), requests=None, slice_ns=25), 100, 10)
     assert len(rows) == 9
     assert max(row.intended_ns for row in rows) < 125 <= max(row.end_ns for row in rows)
 
@@ -54,17 +55,17 @@ def test_no_request_is_lost_or_asked_twice_between_turns(sizes: list[int], concu
     """Also those that were looked at ahead and not handed out."""
     left, groups, now_ns = asks(), list[int](), 0
     for size in [None, *sizes]:
-        schedule = ClosedSlice(concurrency, left, requests=size, slice_ns=15)
+        schedule = closed_slice(concurrency, left, requests=size, slice_ns=15)
         groups += [row.group for row in played(schedule, now_ns, 10)]
         if size is None:
             for place in range(seen):
                 schedule.coming(place)
-        left, now_ns = schedule.rest(), now_ns + 10_000
+        left, now_ns = chain(schedule.left, left), now_ns + 10_000
     assert sorted(groups) == list(range(len(groups)))
 
 
 def test_its_next_request_can_leave_as_an_answer_is_seen_to_end() -> None:
-    schedule = ClosedSlice(1, asks(), requests=2, slice_ns=0)
+    schedule = closed_slice(1, asks(), requests=2, slice_ns=0)
     assert isinstance(schedule, SeesEnds)
     schedule.due(0)
     assert schedule.take(5) is not None

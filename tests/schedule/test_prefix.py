@@ -10,12 +10,12 @@ import pytest
 from twinlens.schedule.conversation import session_requests
 from twinlens.schedule.draw import (
     expected_hit_share,
+    mean_length,
     prefix_probabilities,
-    prefix_token_share,
-    reusable_tokens,
     single_requests,
 )
-from twinlens.schedule.trace_file import read_trace
+from twinlens.schedule.plan import Plan
+from twinlens.schedule.trace_file import BLOCK_TOKENS, read_trace
 from twinlens.spec.workload.arrival import Trace
 from twinlens.spec.workload.length import Fixed, Lognormal
 from twinlens.spec.workload.prompt import Prefix, Sessions
@@ -29,14 +29,35 @@ def planned(count: int, seed: int = 1, **fields: object):
     return single_requests(workload, np.zeros(count, dtype=np.int64), seed=seed, prompt_seed=2)
 
 
+def reusable_tokens(plan: Plan) -> np.ndarray:
+    """Leading prompt tokens that were in an earlier prompt of the plan. Shape: (asks,), int64.
+
+    What a cache that forgets nothing could reuse at best, if asks come in the plan's order: beside it stands what the
+    server says it did reuse. The answers of a session's earlier turns do not count: the prompts hold words of ours in
+    their place.
+    """
+    reusable = np.zeros(len(plan), dtype=np.int64)
+    seen_prefixes: set[int] = set()
+    seen_blocks: set[int] = set()
+    for row, scheduled in enumerate(plan):
+        if scheduled.turn:
+            reusable[row] = plan.input_tokens[row - 1]
+        elif scheduled.prefix_id in seen_prefixes:
+            reusable[row] = scheduled.prefix_tokens
+        elif scheduled.blocks:
+            known = next(
+                (i for i, block in enumerate(scheduled.blocks) if block not in seen_blocks), len(scheduled.blocks)
+            )
+            reusable[row] = min(known * BLOCK_TOKENS, scheduled.input_tokens)
+            seen_blocks.update(scheduled.blocks)
+        if scheduled.prefix_id is not None:
+            seen_prefixes.add(scheduled.prefix_id)
+    return reusable
+
+
 def test_zipf_gives_the_second_half_of_what_the_first_gets() -> None:
     assert prefix_probabilities(Prefix(tokens=1, count=3, choice="zipf")) == pytest.approx([6 / 11, 3 / 11, 2 / 11])
     assert prefix_probabilities(Prefix(tokens=1, count=4)) == pytest.approx([0.25] * 4)
-
-
-def test_the_share_of_prefix_tokens_by_hand() -> None:
-    # Half of the requests have 300 tokens before their 100: 150 of 250 on average.
-    assert prefix_token_share(Prefix(tokens=300, share=0.5), Fixed(value=100)) == pytest.approx(0.6)
 
 
 def test_the_share_of_prefix_tokens_is_that_of_what_is_drawn() -> None:
@@ -44,7 +65,8 @@ def test_the_share_of_prefix_tokens_is_that_of_what_is_drawn() -> None:
     plan = planned(50_000, input_tokens=SPREAD, prefix=prefix)
     assert plan.prefix_tokens is not None
     seen = plan.prefix_tokens.sum() / plan.input_tokens.sum()
-    assert seen == pytest.approx(prefix_token_share(prefix, SPREAD), abs=0.005)
+    shared = 0.7 * 150
+    assert seen == pytest.approx(shared / (shared + mean_length(SPREAD)), abs=0.005)
     ids = plan.prefix_id[plan.prefix_id >= 0]  # type: ignore[index]
     assert np.bincount(ids) / len(ids) == pytest.approx(prefix_probabilities(prefix), abs=0.01)
 

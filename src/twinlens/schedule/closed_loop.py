@@ -6,7 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 
 from twinlens.record.request import Request
 from twinlens.schedule.request import ScheduledRequest
@@ -20,7 +20,8 @@ class ClosedLoop:
 
     After a refusal its slot rests for a tenth of a second.
 
-    Over when `upcoming` are, or when `until_ns` has passed and at least `min_requests` are done.
+    Over when `upcoming` are, or when `until_ns` has passed and at least `min_requests` are done. `from_first`: times
+    count from the moment at which it is first asked what is due.
     """
 
     def __init__(
@@ -28,17 +29,20 @@ class ClosedLoop:
         concurrency: int,
         upcoming: Iterable[ScheduledRequest],
         *,
-        start_ns: int = 0,
         until_ns: int | None = None,
         min_requests: int = 0,
+        from_first: bool = False,
     ) -> None:
         self._upcoming: Iterator[ScheduledRequest] = iter(upcoming)
-        self._free_ns = [start_ns] * concurrency  # a heap: when each idle slot became free
-        self._until_ns, self._min_requests = until_ns, min_requests
+        self._free_ns = [0] * concurrency  # a heap: when each idle slot became free
+        self._until_ns, self._min_requests, self._from_first = until_ns, min_requests, from_first
         self._ended = 0
         self._coming: deque[ScheduledRequest] = deque()
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
+        if self._from_first:
+            self._free_ns, self._from_first = [now_ns] * len(self._free_ns), False
+            self._until_ns = None if self._until_ns is None else self._until_ns + now_ns
         due: list[ScheduledRequest] = []
         while (at_ns := self.next_due_ns()) is not None and at_ns <= now_ns:
             heapq.heappop(self._free_ns)
@@ -84,51 +88,15 @@ class ClosedLoop:
         return self._until_ns is not None and now_ns >= self._until_ns and self._ended >= self._min_requests
 
 
-class ClosedSlice:
+def closed_slice(
+    concurrency: int, upcoming: Iterator[ScheduledRequest], *, requests: int | None, slice_ns: int
+) -> ClosedLoop:
     """`concurrency` requests in flight until `requests` were asked or, where that is None, `slice_ns` have passed.
 
     A turn begins with nothing in flight and ends when all that was asked has ended. So many requests are rounded up to
-    whole waves of `concurrency`: with answers of one length no slot stays empty while others work.
+    whole waves of `concurrency`: with answers of one length no slot stays empty while others work. What it leaves:
+    `left` of it, and then `upcoming`.
     """
-
-    def __init__(
-        self, concurrency: int, upcoming: Iterator[ScheduledRequest], *, requests: int | None, slice_ns: int
-    ) -> None:
-        self._concurrency, self._upcoming = concurrency, upcoming
-        self._count = None if requests is None else -(-requests // concurrency) * concurrency
-        self._slice_ns = slice_ns
-        self._loop: ClosedLoop | None = None
-
-    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
-        if self._loop is None:
-            upcoming = self._upcoming if self._count is None else islice(self._upcoming, self._count)
-            until_ns = now_ns + self._slice_ns if self._count is None else None
-            self._loop = ClosedLoop(self._concurrency, upcoming, start_ns=now_ns, until_ns=until_ns)
-        return self._loop.due(now_ns)
-
-    def next_due_ns(self) -> int | None:
-        return 0 if self._loop is None else self._loop.next_due_ns()
-
-    def done(self, request: Request) -> None:
-        self._begun.done(request)
-
-    def coming(self, place: int) -> ScheduledRequest | None:
-        """As SeesEnds says."""
-        return self._begun.coming(place)
-
-    def take(self, now_ns: int) -> ScheduledRequest | None:
-        """As SeesEnds says."""
-        return self._begun.take(now_ns)
-
-    def done_with_follower(self, request: Request) -> None:
-        """As SeesEnds says."""
-        self._begun.done_with_follower(request)
-
-    def rest(self) -> Iterator[ScheduledRequest]:
-        """Requests not sent yet: the next turn goes on with them."""
-        return self._upcoming if self._loop is None else chain(self._loop.left, self._upcoming)
-
-    @property
-    def _begun(self) -> ClosedLoop:
-        assert self._loop is not None
-        return self._loop
+    if requests is None:
+        return ClosedLoop(concurrency, upcoming, until_ns=slice_ns, from_first=True)
+    return ClosedLoop(concurrency, islice(upcoming, -(-requests // concurrency) * concurrency), from_first=True)

@@ -13,6 +13,7 @@ from twinlens.spec.workload.length import AnswerLength, Fixed
 class LockstepLoop:
     """Batches until `until_ns` has passed and at least `min_requests` are done, or `give_up_ns` has passed.
 
+    `from_first`: `until_ns` counts from the moment at which the first is handed out, as in a turn.
     Requests of one batch have the same lengths, drawn per batch: padding would be work that no request asked for.
     """
 
@@ -27,15 +28,18 @@ class LockstepLoop:
         give_up_ns: int | None = None,
         seed: int,
         first_group: int = 0,
+        from_first: bool = False,
     ) -> None:
         self._batch, self._input, self._output = batch, input_tokens, output_tokens
         self._until_ns, self._min_requests, self._seed = until_ns, min_requests, seed
-        self._give_up_ns = give_up_ns
+        self._give_up_ns, self._from_first = give_up_ns, from_first
         self._group = first_group
         self._started = self._ended = 0
         self._now_ns = 0
 
     def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
+        if self._from_first:
+            self._until_ns, self._from_first = self._until_ns + now_ns, False
         self._now_ns = max(self._now_ns, now_ns)  # so that what is over here is over for `next_due_ns` too
         if self._ended < self._started or self._is_over(now_ns):
             return ()
@@ -75,48 +79,3 @@ class LockstepLoop:
         if self._give_up_ns is not None and now_ns >= self._give_up_ns:
             return True
         return now_ns >= self._until_ns and self._ended >= self._min_requests
-
-
-class Slice:
-    """Batches until `slice_ns` have passed since the first began, and `batches` of them at least."""
-
-    def __init__(
-        self,
-        batch: int,
-        input_tokens: AnswerLength | None,
-        output_tokens: AnswerLength | None,
-        *,
-        slice_ns: int,
-        batches: int,
-        seed: int,
-        first_group: int,
-    ) -> None:
-        self._batch, self._input, self._output = batch, input_tokens, output_tokens
-        self._slice_ns, self._seed, self._first_group = slice_ns, seed, first_group
-        self._least = batches
-        self._batches: LockstepLoop | None = None
-
-    def due(self, now_ns: int) -> tuple[ScheduledRequest, ...]:
-        if self._batches is None:
-            self._batches = LockstepLoop(
-                self._batch,
-                self._input,
-                self._output,
-                until_ns=now_ns + self._slice_ns,
-                min_requests=self._batch * self._least,
-                seed=self._seed,
-                first_group=self._first_group,
-            )
-        return self._batches.due(now_ns)
-
-    def next_due_ns(self) -> int | None:
-        return self._batches.next_due_ns() if self._batches else 0
-
-    def done(self, request: Request) -> None:
-        if self._batches is not None:
-            self._batches.done(request)
-
-    @property
-    def groups(self) -> int:
-        """Batches handed out so far, counted from `first_group`: where the next slice goes on."""
-        return self._batches.groups if self._batches else self._first_group

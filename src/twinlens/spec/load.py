@@ -16,7 +16,7 @@ from twinlens.errors import BadInput
 from twinlens.spec.consistency import refuse_unpaired, refuse_unread_adapter, refuse_unsearchable
 from twinlens.spec.precision import AS_FOUND, AS_SERVED
 from twinlens.spec.slices import refuse_unsliceable
-from twinlens.spec.source.attached import source_of
+from twinlens.spec.source.attached import source_of, without_none
 from twinlens.spec.source.example import example_data
 from twinlens.spec.source.settings import apply_settings, choose_arrival, swept_fields
 from twinlens.spec.study import SCHEMA, RunSpec, Study, refuse_too_large
@@ -95,7 +95,7 @@ def _refuse_precision(run: RunSpec) -> None:
 
 def dump(study: Study) -> str:
     """The spec as TOML, the inverse of `load`; fields that are None are left out, TOML has no word for them."""
-    return tomli_w.dumps(_without_none(study.to_dict()))
+    return tomli_w.dumps(without_none(study.to_dict()))
 
 
 def _choose_precision(data: dict[str, Any]) -> None:
@@ -158,9 +158,3 @@ def _read_lengths(data: dict[str, Any]) -> None:
         if isinstance(length, dict) and length.get("kind") == "empirical" and "path" in length:
             path, column = length.pop("path"), length.pop("column", field)
             length |= lengths_seen(str(path), str(column))
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
-    return value

@@ -6,7 +6,7 @@ import contextlib
 import gc
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -226,15 +226,20 @@ def _grown(before: int | None, now: int | None) -> int | None:
     return None if before is None or now is None else max(0, now - before)
 
 
+def _summed(paths: Iterable[Path], value: Callable[[str], str]) -> int | None:
+    """The sum of one number of each of these files; None where none can be read. A thread may just have ended."""
+    found: list[int] = []
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError, IndexError, StopIteration):
+            found.append(int(value(path.read_text())))
+    return sum(found) if found else None
+
+
 def _waited_s(pids: Sequence[int]) -> float | None:
     """Seconds that threads of these processes were ready to run and had no processor (Linux schedstat, field 2)."""
-    total, seen = 0, False
-    for pid in pids:
-        for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-            with contextlib.suppress(OSError, ValueError, IndexError):  # a thread that has just ended
-                total += int(path.read_text().split()[1])
-                seen = True
-    return total * _SCHEDSTAT_S if seen else None
+    threads = (path for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+    waited = _summed(threads, lambda text: text.split()[1])
+    return None if waited is None else waited * _SCHEDSTAT_S
 
 
 def _quota_s() -> float | None:
@@ -249,12 +254,7 @@ def _quota_s() -> float | None:
 
 def _major_faults(pids: Sequence[int]) -> int | None:
     """Page faults that had to wait for storage (proc(5), stat, field 12)."""
-    total, seen = 0, False
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            total += int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[9])
-            seen = True
-    return total if seen else None
+    return _summed((Path(f"/proc/{pid}/stat") for pid in pids), lambda text: text.rpartition(")")[2].split()[9])
 
 
 def _swapped_bytes() -> int | None:
@@ -268,10 +268,7 @@ def _swapped_bytes() -> int | None:
 
 def _read_bytes(pids: Sequence[int]) -> int | None:
     """Bytes that these processes made storage read: what the page cache did not hold."""
-    total, seen = 0, False
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-            total += int(next(line.split()[1] for line in lines if line.startswith("read_bytes")))
-            seen = True
-    return total if seen else None
+    files = (Path(f"/proc/{pid}/io") for pid in pids)
+    return _summed(
+        files, lambda text: next(line.split()[1] for line in text.splitlines() if line.startswith("read_bytes"))
+    )

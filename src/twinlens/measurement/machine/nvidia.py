@@ -28,12 +28,6 @@ def board_of(device: AskedDevice, gpus: Sequence[Gpu], environment: Mapping[str,
     return next(iter(open_gpus([entry])[0]), None)
 
 
-def gpu_free_bytes() -> float | None:
-    """Free memory of the GPU that has most of it, or None where NVML sees none."""
-    memories = [gpu.ask("nvmlDeviceGetMemoryInfo") for gpu in open_gpus()[0]]
-    return max((float(memory.free) for memory in memories if memory is not None), default=None)
-
-
 _ARCHITECTURES = {5: "Volta", 6: "Turing", 7: "Ampere", 8: "Ada", 9: "Hopper", 10: "Blackwell"}  # nvml.h
 
 _CLOCKED = "2 × nvmlDeviceGetMaxClockInfo × nvmlDeviceGetMemoryBusWidth"

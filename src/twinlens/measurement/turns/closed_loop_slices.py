@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import chain
 from pathlib import Path
 
 from twinlens.executors.protocol import Server, network_client_of
@@ -20,7 +21,7 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.store import update_run
-from twinlens.schedule.closed_loop import ClosedSlice
+from twinlens.schedule.closed_loop import closed_slice
 from twinlens.schedule.draw import endless_requests
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -70,10 +71,10 @@ def requests(server: Server, spec: RunSpec, hope: Hope) -> Work:
 
         slice_ns = round(turn.seconds * 1e9)
         count = None if turn.observations is None else max(turn.observations, _LEAST_WAVES * concurrency)
-        schedule = ClosedSlice(concurrency, upcoming, requests=count, slice_ns=slice_ns)
+        schedule = closed_slice(concurrency, upcoming, requests=count, slice_ns=slice_ns)
         server.play(while_there_is_hope(schedule, hope), take)
         hope.check()
-        upcoming = schedule.rest()
+        upcoming = chain(schedule.left, upcoming)
         worked_ns = max(end for _, end in spans) - min(begin for begin, _ in spans)
         return Worked(worked_ns / 1e9, len(spans))
 

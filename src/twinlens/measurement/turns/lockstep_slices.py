@@ -14,7 +14,7 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.store import read_run, update_run
-from twinlens.schedule.lockstep import Slice
+from twinlens.schedule.lockstep import LockstepLoop
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
 
@@ -86,14 +86,15 @@ def batches(server: Server, spec: RunSpec) -> Work:
             rows.add(replace(request, slice=turn.number))
             taken.append((request.intended_ns, request.end_ns))
 
-        schedule = Slice(
+        schedule = LockstepLoop(
             spec.point.batch,
             None if vision else workload.input_tokens,
             None if vision else workload.output_tokens,
-            slice_ns=round(turn.seconds * 1e9) if turn.observations is None else 0,
-            batches=turn.observations or 1,
+            until_ns=round(turn.seconds * 1e9) if turn.observations is None else 0,
+            min_requests=spec.point.batch * (turn.observations or 1),
             seed=spec.seed,
             first_group=first_group,
+            from_first=True,
         )
         server.play(schedule, take)
         observations, first_group = schedule.groups - first_group, schedule.groups

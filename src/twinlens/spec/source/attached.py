@@ -143,13 +143,14 @@ def _asked(record: Path) -> dict[str, Any]:
         raise BadInput(f"{record} does not say what was asked ({error}); restore it", code="TL205") from None
     if not isinstance(spec, dict):
         raise BadInput(f"{record} does not say what was asked; restore it", code="TL205")
-    known = {key: _without_none(value) for key, value in modern(spec).items() if value is not None and key != "repeat"}
+    known = {key: without_none(value) for key, value in modern(spec).items() if value is not None and key != "repeat"}
     if record.name == "run.json" and isinstance(protocol := known.get("protocol"), dict):
         known["protocol"] = protocol | {"pairing": "none"}
     return known
 
 
-def _without_none(value: Any) -> Any:
+def without_none(value: Any) -> Any:
+    """Tables without what is None, for which TOML has no word."""
     if isinstance(value, dict):
-        return {key: _without_none(item) for key, item in value.items() if item is not None}
+        return {key: without_none(item) for key, item in value.items() if item is not None}
     return value
