@@ -46,7 +46,7 @@ def test_bandwidths_are_those_of_nccl_tests(kind: str, ranks: int) -> None:
 def test_the_fit_gives_the_bandwidth_of_the_bus_whatever_the_number_of_ranks(ranks: int) -> None:
     (fit,) = timed("all-reduce", ranks, rate=1e9 / BUS["all-reduce"][ranks]).fits
     assert fit.refused is None
-    assert fit.segments[-1].bandwidth.value == pytest.approx(1e9, rel=1e-3)
+    assert fit.segments[-1].bus_bytes_per_s.value == pytest.approx(1e9, rel=1e-3)
 
 
 def test_a_reduce_scatter_over_gloo_has_a_reason_and_no_figure() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twinlens.measurement.machine.energy import GpuMeter, Meters, energy_facts, open_meters, open_rapl
+from twinlens.measurement.machine.energy import BoardMeter, Meters, energy_facts, open_meters, open_rapl
 from twinlens.system.nvml import Gpu
 
 RANGE_UJ = 262_143_328_850
@@ -128,7 +128,7 @@ def test_a_counter_that_disappears_gives_no_reading(tmp_path: Path) -> None:
 
 
 def test_a_gpu_counter_is_millijoules_since_opening_and_a_reset_is_no_reading() -> None:
-    meter = GpuMeter(recorded_gpu(1_000_000, 1_250_000, 300))
+    meter = BoardMeter("0", recorded_gpu(1_000_000, 1_250_000, 300).energy_mj, 1e3)
     assert meter.joules() == 250.0
     assert meter.joules() is None
 

@@ -23,10 +23,10 @@ def test_a_law_comes_back_without_an_interval() -> None:
     for seed in range(40):
         (segment,), refused = fitted(SIZES, noisy([20e-6 + size / 5e9 for size in SIZES], 0.05, seed))
         assert refused is None
-        assert segment.latency.value == pytest.approx(20e-6, rel=0.1)
-        assert segment.bandwidth.value == pytest.approx(5e9, rel=0.1)
-        assert (segment.latency.low, segment.bandwidth.low) == (None, None)
-        assert "above the truth" in segment.bandwidth.lacks
+        assert segment.latency_s.value == pytest.approx(20e-6, rel=0.1)
+        assert segment.bus_bytes_per_s.value == pytest.approx(5e9, rel=0.1)
+        assert (segment.latency_s.low, segment.bus_bytes_per_s.low) == (None, None)
+        assert "above the truth" in segment.bus_bytes_per_s.lacks
 
 
 def test_small_sizes_count_as_much_as_large_ones() -> None:
@@ -34,7 +34,7 @@ def test_small_sizes_count_as_much_as_large_ones() -> None:
     times = [20e-6 + size / 5e9 for size in SIZES[:-1]] + [1.15 * SIZES[-1] / 5e9]
     (segment,), refused = fitted(SIZES, times)
     assert refused is None
-    assert segment.latency.value == pytest.approx(20e-6, rel=0.1)
+    assert segment.latency_s.value == pytest.approx(20e-6, rel=0.1)
 
 
 def test_a_slower_path_for_large_sizes_is_a_second_segment() -> None:
@@ -43,7 +43,7 @@ def test_a_slower_path_for_large_sizes_is_a_second_segment() -> None:
     assert refused is None
     assert len(segments) == 2
     assert segments[0].end_bytes < 2**20 <= segments[1].begin_bytes
-    assert segments[1].bandwidth.value == pytest.approx(1e9, rel=0.05)
+    assert segments[1].bus_bytes_per_s.value == pytest.approx(1e9, rel=0.05)
 
 
 def test_what_fits_no_line_is_refused_with_how_far_it_is_off() -> None:
@@ -65,7 +65,7 @@ def test_a_link_whose_bandwidth_still_rises_at_256_mib_is_told_from_gigabytes() 
         moved = [size * 1.75 for size in sizes]
         segments, refused = fitted(moved, [time_s(each) for each in moved])
         assert refused is None
-        return float(segments[-1].bandwidth.value or 0.0)
+        return float(segments[-1].bus_bytes_per_s.value or 0.0)
 
     assert told(sizes_for("gloo", 0)) < 300e9, "what 16 MiB show"
     assert told(sizes_for("nccl", 75 * 2**30)) == pytest.approx(480e9, rel=0.1)

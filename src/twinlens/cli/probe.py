@@ -129,7 +129,7 @@ def _fit(fit: CollectiveFit) -> str:
     if fit.refused is not None:
         return f"{fit.kind}: latency and bandwidth not told ({fit.refused})."
     last = fit.segments[-1]
-    whole = f"{fit.kind}: latency {show(fit.segments[0].latency.value or 0.0, SECONDS)}"
+    whole = f"{fit.kind}: latency {show(fit.segments[0].latency_s.value or 0.0, SECONDS)}"
     from_size = "" if len(fit.segments) == 1 else f" from {show(last.begin_bytes, BYTES)} on"
-    rate = show(last.bandwidth.value or 0.0, BYTES_PER_S)
+    rate = show(last.bus_bytes_per_s.value or 0.0, BYTES_PER_S)
     return f"{whole}, bus bandwidth {rate}{from_size}; at most {last.residual:.0%} off at a size."

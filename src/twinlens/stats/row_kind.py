@@ -18,6 +18,7 @@ from twinlens.spec.precision import Lens
 from twinlens.spec.workload.workload import CollectiveWorkload, Folder, InferenceWorkload, TrainingWorkload
 from twinlens.stats.finding.causes import Pace
 from twinlens.stats.metrics.inference import (
+    batch_heads,
     exchange_metrics,
     exchange_steadiness,
     inference_metrics,
@@ -163,8 +164,7 @@ def _pace_of_steps(steps: Steps) -> Pace | None:
 def _pace_of_batches(requests: Requests) -> Pace | None:
     if not len(requests):
         return None
-    _, heads = np.unique(requests.group, return_index=True)
-    heads = heads[np.argsort(requests.end_ns[heads], kind="stable")]
+    heads = batch_heads(requests)
     ends = requests.end_ns[heads]
     begins = np.concatenate([requests.intended_ns[heads[:1]], ends[:-1]])
     return _pace(begins, ends, requests.input_tokens[heads] + requests.output_tokens[heads])

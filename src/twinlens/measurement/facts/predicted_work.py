@@ -83,14 +83,10 @@ def work_of(spec: RunSpec, ref: AnyModel, head: str | None = None, found: Mappin
 
 def _unknown(spec: RunSpec, why: str) -> Estimates:
     """Nothing of it is known, and each figure says why; parameters, the executor may count."""
-    flop = ("step_flop",) if spec.lens == "training" else ("prefill_flop", "decode_flop")
-    moved = ("step_bytes",) if spec.lens == "training" else ("prefill_bytes", "decode_bytes")
-    counts = {name: Estimate.absent(COUNT, why) for name in ("parameters", "active_parameters")}
-    return (
-        counts
-        | {name: Estimate.absent(FLOP, why) for name in flop}
-        | {name: Estimate.absent(BYTES, why) for name in moved}
-    )
+    units = ["step"] if spec.lens == "training" else ["prefill", "decode"]
+    named = dict.fromkeys(("parameters", "active_parameters"), COUNT)
+    named |= {f"{unit}_flop": FLOP for unit in units} | {f"{unit}_bytes": BYTES for unit in units}
+    return {name: Estimate.absent(unit, why) for name, unit in named.items()}
 
 
 def datasheet_of(product: Any, regime: Precision, boards: int = 1) -> Estimates:
@@ -188,35 +184,22 @@ def _inference(
     batch = spec.point.batch
     if not isinstance(shape, DecoderShape):
         return {"image_flop": _modelled(forward_flop_per_image(shape) * batch, FLOP, "forward pass of the batch")}
-    if regime == AS_SERVED:
-        return _of_unknown_formats(spec, workload, shape)
-    kept = widths(shape, regime, head)
-    bits, head_bits, kv = kept.weight_bits, kept.head_bits, kept.kv_bytes
     length, answer = workload.input_tokens.max, workload.output_tokens.max
     context = length + answer // 2
-    return {
-        "prefill_flop": _modelled(prefill_flop(shape, length) * batch, FLOP, "convention causal, longest prompt"),
-        "prefill_bytes": _modelled(
-            prefill_bytes(shape, length, batch, bits, kv, head_bits), BYTES, "weights once, KV written"
-        ),
-        "decode_flop": _modelled(decode_flop(shape, context) * batch, FLOP, f"one step at {context} tokens of context"),
-        "decode_bytes": _modelled(
-            decode_step_bytes(shape, context, batch, bits, kv, head_bits),
-            BYTES,
-            f"weights and KV at {context} tokens of context",
-        ),
-    }
-
-
-def _of_unknown_formats(spec: RunSpec, workload: InferenceWorkload, shape: DecoderShape) -> Estimates:
-    """Predicted work that does not depend on the formats of a server that is up; its traffic does."""
-    length, answer = workload.input_tokens.max, workload.output_tokens.max
-    context, batch = length + answer // 2, spec.point.batch
-    return {
+    work = {
         "prefill_flop": _modelled(prefill_flop(shape, length) * batch, FLOP, "convention causal, longest prompt"),
         "prefill_bytes": Estimate.absent(BYTES, AS_SERVED.method),
         "decode_flop": _modelled(decode_flop(shape, context) * batch, FLOP, f"one step at {context} tokens of context"),
         "decode_bytes": Estimate.absent(BYTES, AS_SERVED.method),
+    }
+    if regime == AS_SERVED:  # FLOP do not depend on the formats of a server that is up; its traffic does
+        return work
+    kept = widths(shape, regime, head)
+    formats = kept.weight_bits, kept.kv_bytes, kept.head_bits
+    first, each = prefill_bytes(shape, length, batch, *formats), decode_step_bytes(shape, context, batch, *formats)
+    return work | {
+        "prefill_bytes": _modelled(first, BYTES, "weights once, KV written"),
+        "decode_bytes": _modelled(each, BYTES, f"weights and KV at {context} tokens of context"),
     }
 
 

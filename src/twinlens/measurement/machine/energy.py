@@ -47,31 +47,17 @@ class Meters:
         return "; ".join(f"{source}: {reason}" for source, reason in self.reasons.items()) or "no energy counter"
 
 
-class GpuMeter:
-    """NVML's total energy of one board; None where the counter is refused or went back (driver reload)."""
+class BoardMeter:
+    """The energy counter of one GPU board: `read` gives it, in `per_j` to the joule. None where it is refused or went
+    back (driver reload)."""
 
-    def __init__(self, gpu: Gpu) -> None:
-        self._gpu = gpu
-        self.scope, self.period_s = f"gpu:{gpu.uuid}", NVML_PERIOD_S
-        self._first_mj = gpu.energy_mj()
-
-    def joules(self) -> float | None:
-        now_mj = self._gpu.energy_mj()
-        if now_mj is None or self._first_mj is None or now_mj < self._first_mj:
-            return None
-        return (now_mj - self._first_mj) / 1e3
-
-
-class AmdMeter:
-    """AMD SMI's energy accumulator of one GPU (`read_uj` gives microjoules)."""
-
-    def __init__(self, uuid: str, read_uj: Callable[[], float]) -> None:
+    def __init__(self, uuid: str, read: Callable[[], float | None], per_j: float) -> None:
         self.scope, self.period_s = f"gpu:{uuid}", NVML_PERIOD_S
-        self._read_uj, self._first_uj = read_uj, read_uj()
+        self._read, self._per_j, self._first = read, per_j, read()
 
     def joules(self) -> float | None:
-        spent_uj = self._read_uj() - self._first_uj
-        return spent_uj / 1e6 if spent_uj >= 0 else None
+        now = self._read()
+        return None if now is None or self._first is None or now < self._first else (now - self._first) / self._per_j
 
 
 def open_meters(
@@ -93,7 +79,7 @@ def open_meters(
         if refused:
             reasons[f"NVML {gpu.uuid}"] = refused
         else:
-            meters.append(GpuMeter(gpu))
+            meters.append(BoardMeter(gpu.uuid, gpu.energy_mj, 1e3))
     packages, reason = open_rapl(powercap)
     if reason:
         reasons["RAPL"] = reason
@@ -114,7 +100,7 @@ def _gpu_refusal(gpu: Gpu) -> str | None:
     return "the board is partitioned (MIG): its counter covers neighbours too" if mig and mig[0] else None
 
 
-def _open_amd(boards: Sequence[str] | None) -> tuple[tuple[AmdMeter, ...], str | None]:
+def _open_amd(boards: Sequence[str] | None) -> tuple[tuple[BoardMeter, ...], str | None]:
     if boards is not None and not boards:
         return (), "the run uses no GPU"
     try:
@@ -124,7 +110,7 @@ def _open_amd(boards: Sequence[str] | None) -> tuple[tuple[AmdMeter, ...], str |
     return amd_meters(amdsmi, boards)
 
 
-def amd_meters(library: Any, boards: Sequence[str] | None) -> tuple[tuple[AmdMeter, ...], str | None]:
+def amd_meters(library: Any, boards: Sequence[str] | None) -> tuple[tuple[BoardMeter, ...], str | None]:
     """A meter for each of `boards` (None: of all) over any object with AMD SMI's names, or none and why."""
     try:
         library.amdsmi_init()
@@ -148,14 +134,14 @@ def _bare(name: str) -> str:
     return name.removeprefix("GPU-").lower()
 
 
-def _amd_meter(library: Any, handle: object) -> AmdMeter:
+def _amd_meter(library: Any, handle: object) -> BoardMeter:
     read = library.amdsmi_get_energy_count
 
     def microjoules() -> float:
         count = read(handle)
         return float(count["energy_accumulator"]) * float(count["counter_resolution"])
 
-    return AmdMeter(str(library.amdsmi_get_gpu_device_uuid(handle)), microjoules)
+    return BoardMeter(str(library.amdsmi_get_gpu_device_uuid(handle)), microjoules, 1e6)
 
 
 def energy_facts(meters: Meters, scope: str | None = None) -> dict[str, Fact]:

@@ -59,18 +59,6 @@ class CollectiveProbe:
     refused: dict[str, str]
     findings: tuple[Finding, ...]
 
-    def __json__(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "backend": self.backend,
-            "ranks": self.ranks,
-            "on_processor": self.on_processor,
-            "rows": self.rows,
-            "fits": [_fit_json(fit) for fit in self.fits],
-            "refused": self.refused,
-            "findings": self.findings,
-        }
-
 
 def probe_collectives(device: str, ranks: int | None, say: Say) -> CollectiveProbe:
     """Through the first executor here that has collectives. Raises BadInput (TL207) where none has."""
@@ -107,20 +95,6 @@ def _fit(kind: str, timings: list[Timing], ranks: int) -> CollectiveFit:
     factor = float(bus_factor(kind, ranks))  # type: ignore[arg-type]
     moved = [timing.size_bytes * factor for timing in timings]
     return CollectiveFit(kind, *fitted(moved, [min(timing.seconds) for timing in timings]))
-
-
-def _fit_json(fit: CollectiveFit) -> dict[str, Any]:
-    segments = [
-        {
-            "begin_bytes": each.begin_bytes,
-            "end_bytes": each.end_bytes,
-            "latency_s": each.latency,
-            "bus_bytes_per_s": each.bandwidth,
-            "residual": each.residual,
-        }
-        for each in fit.segments
-    ]
-    return {"kind": fit.kind, "segments": segments, "refused": fit.refused}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,15 @@ _LEAST_SIZES, _SIZES_EACH = 4, 6
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Sizes from `begin_bytes` to `end_bytes`, both fitted. `residual`: the largest relative error."""
+    """Sizes from `begin_bytes` to `end_bytes`, both fitted. `bus_bytes_per_s`: of the bytes as they were moved.
+
+    `residual`: the largest relative error.
+    """
 
     begin_bytes: float
     end_bytes: float
-    latency: Estimate
-    bandwidth: Estimate
+    latency_s: Estimate
+    bus_bytes_per_s: Estimate
     residual: float
 
 

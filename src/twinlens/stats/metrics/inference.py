@@ -140,6 +140,16 @@ def _prefill_rate(tokens: np.ndarray, median: Estimate) -> Estimate:
     return inverse(median, float(tokens[0]), TOKENS_PER_S, "prompt tokens of the batch / median TTFT")
 
 
+_SHARES_OF_CEILINGS = (
+    ("mbu", "decode_bytes", "tpot_s_p50", "read_bytes_per_s", BYTES_PER_S,
+     "modelled bytes of a decode step / median TPOT"),
+    ("matvec_share", "linear_bytes", "tpot_s_p50", "matvec_bytes_per_s", BYTES_PER_S,
+     "bytes of linear weights / median TPOT"),
+    ("prefill_mfu", "prefill_flop", "ttft_s_p50", "matrix_flop_per_s", FLOP_PER_S,
+     "modelled FLOP of a prefill / median TTFT"),
+)  # fmt: skip
+
+
 def _efficiency(times: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[str, Estimate]:
     """Decode bytes over time against the read bandwidth; prefill FLOP over time against the matrix rate.
 
@@ -147,36 +157,9 @@ def _efficiency(times: dict[str, Estimate], facts: Facts, uneven: bool) -> dict[
     their quotient would be of no request at all; bytes of the linear weights are the same for every length.
     """
     work, ceilings, shares = facts.work, facts.ceilings, {}
-    if "tpot_s_p50" in times and "decode_bytes" in work and work["decode_bytes"].value:
-        moved = inverse(
-            times["tpot_s_p50"],
-            work["decode_bytes"].value,
-            BYTES_PER_S,
-            "modelled bytes of a decode step / median TPOT",
-        )
-        if "read_bytes_per_s" in ceilings:
-            shares["mbu"] = of_ceiling(moved, ceilings["read_bytes_per_s"])
-    if (
-        "tpot_s_p50" in times
-        and "linear_bytes" in work
-        and work["linear_bytes"].value
-        and "matvec_bytes_per_s" in ceilings
-    ):
-        read = inverse(
-            times["tpot_s_p50"],
-            work["linear_bytes"].value,
-            BYTES_PER_S,
-            "bytes of linear weights / median TPOT",
-        )
-        shares["matvec_share"] = of_ceiling(read, ceilings["matvec_bytes_per_s"])
-    if "prefill_flop" in work and work["prefill_flop"].value and "matrix_flop_per_s" in ceilings:
-        done = inverse(
-            times["ttft_s_p50"],
-            work["prefill_flop"].value,
-            FLOP_PER_S,
-            "modelled FLOP of a prefill / median TTFT",
-        )
-        shares["prefill_mfu"] = of_ceiling(done, ceilings["matrix_flop_per_s"])
+    for name, of, time, ceiling, unit, method in _SHARES_OF_CEILINGS:
+        if time in times and of in work and work[of].value and ceiling in ceilings:
+            shares[name] = of_ceiling(inverse(times[time], work[of].value or 0.0, unit, method), ceilings[ceiling])
     for name, of in (("prefill_mfu", "prefill_flop"), ("mbu", "decode_bytes")):
         if of in work and work[of].value is None and ceilings:
             shares[name] = Estimate.absent(RATIO, work[of].reason or "")
