@@ -59,21 +59,26 @@ def _verb_of(name: str) -> Verb:
 
 @asks(EXPLAIN)
 def explain(word: str | None = None) -> str:
-    """The page of a metric, label, finding, error or term, of a field of a spec or of an option of an executor, as
-    Markdown; without a word the list of all pages.
+    """The page of a metric, label, finding, error or term, of a law, of a field of a spec or of an option of an
+    executor, as Markdown; without a word the list of all pages.
 
     Raises BadInput (TL212) with the nearest word.
     """
     from twinlens.pages import find, index, refusal
+    from twinlens.reporting.reference.law_page import law_page, law_part
     from twinlens.reporting.reference.page import field_page, field_paths, field_words
+    from twinlens.theory.law import LAWS
 
     if word is None:
-        return Page(f"{index()}\nAlso every field of a spec and every option of an executor: `twinlens list fields`.\n")
+        also = "every field of a spec and every option of an executor: `twinlens list fields`; every law of theory:"
+        return Page(f"{index()}\nAlso {also} `twinlens list laws`.\n")
     try:
         text = find(word).text
     except BadInput:
-        if (own := field_page(word)) is not None:
+        if (own := law_page(word) or field_page(word)) is not None:
             return Page(own)
-        raise refusal(word, field_words()) from None
+        raise refusal(word, (*field_words(), *LAWS)) from None
+    if (law := LAWS.get(word.strip().casefold())) is not None:
+        text = f"{text}\n## As a law\n\n{law_part(law)}"
     paths = [f"`twinlens explain {path}`" for path in field_paths(word) if path.casefold() != word.strip().casefold()]
     return Page(f"{text}\nAs a field of a spec: {', '.join(paths)}\n" if paths else text)

@@ -29,6 +29,12 @@ def rows_of(kind: str, out: Path, name: str | None = None, catalogue: Path | Non
     return CATALOGUE_ROWS[kind](catalogue) if kind in CATALOGUE_ROWS else _KINDS[kind](out)
 
 
+def _laws(_: Path) -> list[Row]:
+    from twinlens.reporting.reference.law_page import law_rows
+
+    return [*law_rows()]
+
+
 def _kinds(_: Path) -> list[Row]:
     return [{"kind": kind} for kind in (*CATALOGUE_ROWS, *_KINDS) if kind != "kinds"]
 
@@ -142,6 +148,7 @@ _KINDS: dict[str, Callable[[Path], list[Row]]] = {
     "metrics": _metrics,
     "examples": _examples,
     "fields": _fields,
+    "laws": _laws,
     "schema": _schema,
     "runs": _runs,
 }
