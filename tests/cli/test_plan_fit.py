@@ -61,3 +61,17 @@ def test_help_of_planning_loads_nothing_heavy_and_every_verb_explains_itself() -
         shown = call(verb, "--help")
         assert shown.exit_code == 0
         assert shown.stdout.startswith("Usage: ")
+
+
+def test_a_plan_of_one_machine_loads_no_numpy_and_its_group_no_verb() -> None:
+    """Arrays are of plans that hold many machines against each other, and of runs."""
+    code = """
+import sys
+import twinlens as tl
+tl.plan
+print([each for each in sys.modules if each.startswith("twinlens.api.plan.") and not each.endswith(".verbs")])
+tl.plan.fit("70B", users=16, context="32K", device="B200").document()
+print(sorted({"numpy", "psutil", "scipy", "pyarrow", "twinlens.spec.workload.workload"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["[]", "[]"]

@@ -49,9 +49,9 @@ def list(
 
 def _verb_of(name: str) -> Verb:
     """A verb by its name. Raises BadInput (TL204) with the nearest."""
-    from twinlens.api.plan.verbs import VERBS as PLANS
+    from twinlens.api.plan.verbs import functions
 
-    verbs: dict[str, Verb] = {verb.name: verb for verb in (*VERBS, *(function.verb for function in PLANS))}
+    verbs: dict[str, Verb] = {verb.name: verb for verb in (*VERBS, *(function.verb for function in functions()))}
     if name not in verbs:
         raise BadInput(f"there is no verb {name[:40]!r}; {nearest(name, verbs)}", code="TL204")
     return verbs[name]

@@ -255,7 +255,7 @@ class PlanCheckWords(TypedDict, total=False):
     train: str | None
     tokens: float | str | None
     deadline: str | None
-    mfu: str | None
+    mfu: float | str | None
     hours: float | str | None
     link: str | None
     volts: float | str | None
@@ -289,7 +289,7 @@ class PlanMethodWords(TypedDict, total=False):
     budget: Decimal | str | None
     months: int | str | None
     deadline: float | str | None
-    mfu: str | None
+    mfu: float | str | None
     prompt: int | str | None
     answer: int | str | None
     context: int | str | None

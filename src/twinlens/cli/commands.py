@@ -15,8 +15,8 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 VERB = "VERB ..."
 _ALONE = {"self_test", "try_", "instrument"}
 """Options that measure beside what they load: numpy comes later there."""
-_PLAIN = {"claim"}
-"""Verbs that compute with Python's own numbers."""
+_PLAIN = {"claim", "plan"}
+"""Verbs that compute with Python's own numbers, or load numpy where they need it."""
 
 
 def add_verbs(app: Verbs) -> None:
@@ -37,7 +37,7 @@ def _group(name: str, row: Row) -> Verbs:
 def _command(name: str, row: Row) -> Verb:
     def call(**words: Any) -> None:
         given = {field: word for field, word in words.items() if word not in (None, (), False)}
-        if row["head"] != "Look up" and name not in _PLAIN and not given.keys() & _ALONE:
+        if row["head"] != "Look up" and name.split()[0] not in _PLAIN and not given.keys() & _ALONE:
             from twinlens.system.processes import load_numpy
 
             load_numpy()

@@ -10,10 +10,11 @@ from typing import Any, get_origin
 import twinlens as tl
 import twinlens.api
 import twinlens.pages
-from twinlens.api.plan.verbs import VERBS as PLANS
+from twinlens.api.plan.verbs import functions
 from twinlens.api.question import Option, Question, plain_type, said
 from twinlens.api.questions import VERBS
 
+PLANS = functions()
 HEADS = {
     "Model": (
         "model", "models", "precision", "kv", "beside", "training-model", "training-precision", "licence", "scores",

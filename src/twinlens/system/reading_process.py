@@ -15,14 +15,14 @@ _OBJECTS = 200_000
 def only_read() -> None:
     """Make this process one that reads, prints and ends. Only its entry point knows that it is; nothing that measures
     may call this."""
-    _collect_seldom()
+    collect_seldom()
     with one_blas_thread():  # scipy brings another BLAS, whose idle threads spin as well
         import scipy.special  # noqa: F401
     keep_freed_memory()
     _keep_pandas_out()
 
 
-def _collect_seldom() -> None:
+def collect_seldom() -> None:
     """Look for garbage after 200,000 new objects, not after 700, and not once more at the end.
 
     Imports make hundreds of thousands of objects, all of which stay: looking through them again and again took a tenth

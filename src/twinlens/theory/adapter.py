@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import BITS, Precision
-from twinlens.spec.workload.workload import Adapter, TrainingWorkload
 from twinlens.theory.activation import Attention, Checkpointing, activation_bytes, logits_bytes
 from twinlens.theory.attention import recurrent_flop_per_token, seen_flop
 from twinlens.theory.layout import LAYOUTS, Layout
@@ -16,6 +16,9 @@ from twinlens.theory.number import Number, amount, count
 from twinlens.theory.parameter import cross_attention_weights, parameters
 from twinlens.theory.sharding import ShardedMemory
 from twinlens.theory.weight_format import stored_bytes, weight_format
+
+if TYPE_CHECKING:
+    from twinlens.spec.workload.workload import Adapter
 
 ATTENTION = ("q", "k", "v", "o")
 MLP = ("gate", "up", "down")
@@ -208,6 +211,8 @@ class Tuned:
 
 def tuned(workload: object, shape: ModelShape | None, regime: Precision) -> Tuned | None:
     """None where all weights are trained, and for a model or layers that theory has no formula for."""
+    from twinlens.spec.workload.workload import TrainingWorkload  # a plan has none
+
     if not isinstance(workload, TrainingWorkload) or not isinstance(shape, DecoderShape):
         return None
     adapter = workload.trained_adapter

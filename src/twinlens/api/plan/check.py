@@ -26,8 +26,8 @@ from twinlens.api.plan.reading.options import (
 from twinlens.api.plan.reading.options import (
     Device as DeviceName,
 )
-from twinlens.api.plan.reading.subject import asked_device, mfu_of, subject_of
-from twinlens.api.plan.steps import TrainingCapacityAsked, steps_of
+from twinlens.api.plan.reading.subject import asked_device, subject_of
+from twinlens.api.plan.steps import MFU, TrainingCapacityAsked, steps_of
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.training import devices_within, training_capacity
@@ -98,7 +98,7 @@ class CheckAsked(Question):
     train: Annotated[str, option("full, lora or qlora.", one("METHOD", ("full", "lora", "qlora")))] | None = None
     tokens: Annotated[float, option("To train on: 2B.", TRAINED)] | None = None
     deadline: Annotated[str, option("Of training: '12 h', or several: '12 h, 18 h'.", Kind("TIME"))] | None = None
-    mfu: Annotated[str, option("Taken of training: 0.3..0.5.", Kind("SPAN"))] | None = None
+    mfu: Annotated[Mfu, option("Taken of training: 0.3..0.5.", MFU)] | None = None
     hours: Annotated[float, option("That it runs.", Kind("HOURS", up_to(1e7)))] | None = None
     link: Annotated[str, option("Between devices: `list devices`.", NAME)] | None = None
     volts: Annotated[float, option("230 unless you say.", Kind("VOLTS", up_to(1e5)))] = Supply().volts
@@ -131,7 +131,7 @@ def check(model: str | None = None, **words: Unpack[PlanCheckWords]) -> CheckRes
     if on is None:
         raise BadInput("a check is of a device; add --device H100, or --probe FILE of this machine", code="TL231")
     many = asked.devices or 1
-    share = mfu_of(asked.mfu)
+    share = asked.mfu or Mfu()
     rules, rates = read_compatibility(Path(asked.table).expanduser()) if asked.table else ((), ())
     joins = whole.link(asked.link) if asked.link else whole.link_among(on, many)
     plan, tensor = _plan(subject, asked), many

@@ -11,9 +11,11 @@ from twinlens.api.plan.reading.amount import above_zero, count_of, dollars_of, t
 from twinlens.api.plan.reading.options import COUNT, FLAG, NAME, TIME, Context, Devices, Model, one
 from twinlens.api.plan.reading.options import Catalogue as Folder
 from twinlens.api.plan.reading.prices import quoted
-from twinlens.api.plan.reading.subject import asked_device, mfu_of, subject_of
+from twinlens.api.plan.reading.subject import asked_device, subject_of
+from twinlens.api.plan.steps import MFU
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
+from twinlens.planning.check.deadline import Mfu
 from twinlens.planning.figure import assumed
 from twinlens.planning.method import Asked, Method, method_answer
 from twinlens.planning.need import CHANGES, Need
@@ -72,7 +74,7 @@ class MethodAsked(Question):
     budget: Annotated[Decimal, option("For all months.", Kind("DOLLARS", dollars_of))] | None = None
     months: Annotated[int, option("12.", COUNT)] | None = None
     deadline: Annotated[float, option("Of training: '12 h'.", TIME)] | None = None
-    mfu: Annotated[str, option("Taken of all work: 0.3..0.5.", Kind("SPAN"))] | None = None
+    mfu: Annotated[Mfu, option("Taken of all work: 0.3..0.5.", MFU)] | None = None
     prompt: Annotated[int, option("Of a request: 512.", Kind("TOKENS", count_of))] | None = None
     answer: Annotated[int, option("Of a request: 256.", Kind("TOKENS", count_of))] | None = None
     context: Context | None = None
@@ -106,7 +108,7 @@ def method(model: str | None = None, **words: Unpack[PlanMethodWords]) -> Method
         raise BadInput("a budget needs the price of a device-hour; add --price 2.50", code="TL231")
     need = replace(_work(asked), style=asked.style, own_weights=asked.own_weights, price=cost, price_source=source,
                    budget=asked.budget, deadline_s=asked.deadline)  # fmt: skip
-    answer = method_answer(Asked(need, subject, on, asked.devices, mfu_of(asked.mfu)))
+    answer = method_answer(Asked(need, subject, on, asked.devices, asked.mfu or Mfu()))
     priced = () if asked.price is not None or cost is None else (_quoted(cost, source),)
     return MethodResult(answer, (*notes, *_taken(asked, need), *priced))
 

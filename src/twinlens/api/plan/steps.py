@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, ClassVar
 
-from twinlens.api.plan.reading.amount import UNREADABLE, predicted_format
+from twinlens.api.plan.reading.amount import UNREADABLE, predicted_format, span_of
 from twinlens.api.plan.reading.options import (
     COUNT,
     SHARE,
@@ -25,9 +25,10 @@ from twinlens.api.plan.reading.options import (
 from twinlens.api.plan.reading.options import (
     Device as DeviceName,
 )
-from twinlens.api.question import Question, option
+from twinlens.api.question import Kind, Question, option
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.training import TrainingPlan, memory_of
+from twinlens.planning.check.deadline import Mfu
 from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training_answer import usual_zero
 from twinlens.planning.prediction.answer import refuse_processor
@@ -36,6 +37,15 @@ from twinlens.planning.prediction.question import TrainingQuestion
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+
+
+def _mfu(name: str, word: object) -> Mfu:
+    low, high = span_of(name, word, 1.0)
+    return Mfu(low, (low + high) / 2, high, "asked")
+
+
+MFU = Kind("SPAN", _mfu)
+"""A share of the peak: 0.4, or 0.3..0.5."""
 
 
 class Capacity(Question):

@@ -6,8 +6,6 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-import numpy as np
-
 from twinlens.errors import BadInput, nearest
 from twinlens.planning.subject import Subject
 from twinlens.spec.model.shape import DecoderShape
@@ -60,6 +58,8 @@ class Work:
 
     def seen(self, tokens: Number) -> Number:
         """Tokens in the cache of a windowed layer."""
+        import numpy as np
+
         return np.minimum(tokens, self.window)
 
     def window_pairs(self, length: Number) -> Number:
@@ -74,6 +74,8 @@ class Work:
 
     def kv_share(self, tensor: Number) -> Number:
         """Part of the cache that one of `tensor` devices holds: whole KV heads, and all of a latent."""
+        import numpy as np
+
         return np.where(self.latent > 0, 1.0, np.ceil(self.kv_heads / tensor) / self.kv_heads)
 
     @property
@@ -124,6 +126,8 @@ def work_of(shape: DecoderShape, stored: Stored) -> Work:
 
 def stacked(parts: list[Any]) -> Any:
     """One value of the same class whose fields are arrays of float64."""
+    import numpy as np
+
     first = parts[0]
     columns = {f.name: np.array([getattr(part, f.name) for part in parts], dtype=np.float64) for f in fields(first)}
     return type(first)(**columns)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.reading.amount import UNREADABLE, count_of, quantity_of, short, span_of, tokens_of, usual_format
+from twinlens.api.plan.reading.amount import UNREADABLE, count_of, quantity_of, short, tokens_of, usual_format
 from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
 from twinlens.errors import BadInput, nearest
-from twinlens.planning.check.deadline import Mfu
 from twinlens.planning.figure import assumed
 from twinlens.planning.prediction.work import held_format, kept_cache
 from twinlens.planning.probed import probed_device
@@ -131,14 +130,6 @@ def weight_format_of(word: str | None, subject: Subject | None) -> str:
     if name not in WEIGHT_FORMATS and (subject is None or name != subject.own_format):
         raise BadInput(f"unknown weight format {short(word)!r}; {nearest(plain, WEIGHT_FORMATS)}", code="TL203")
     return name
-
-
-def mfu_of(said: object) -> Mfu:
-    """ "0.3..0.5", or 0.4; what public runs reach where nothing was said. Raises BadInput (TL231)."""
-    if said is None:
-        return Mfu()
-    low, high = span_of("mfu", said, 1.0)
-    return Mfu(low, (low + high) / 2, high, "asked")
 
 
 def kv_format_of(word: str | None, weight_format: str) -> tuple[str, float]:
