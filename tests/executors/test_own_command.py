@@ -30,7 +30,8 @@ from twinlens.executors.trainer_log.live import TOLERANCE_NS, Tail, placed
 from twinlens.executors.trainer_log.rows import collected, rows_of
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.step import Marks
-from twinlens.reporting.screen.check import check_screen
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.check import check_document
 from twinlens.reporting.wording.finding import sentence_of
 
 pytest.importorskip("torch", reason="needs the torch extra")
@@ -260,7 +261,7 @@ def test_check_says_what_it_would_run_and_predicts_nothing_of_it(tmp_path: Path)
     checked = tl.check(tl.load(_spec(tmp_path, words)))
     assert (checked.points[0].theory, checked.points[0].memory_bytes) == ({}, None)
     console = Console(width=400, record=True, file=io.StringIO())
-    console.print(check_screen(checked))
+    console.print(screen(check_document(checked)))
     told = console.export_text()
     assert f"Measuring it runs, without a shell: {' '.join(words)}" in told
     assert "1 run, as long as the trainer's log goes on" in told

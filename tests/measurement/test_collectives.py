@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from twinlens.cli.probe import collectives, remarks
 from twinlens.executors.in_process.ceiling import Collectives, Timing
 from twinlens.executors.torch.parallel.exchanger import REFUSED, SIZES
 from twinlens.measurement.machine.probe import CollectiveProbe, summed_up
@@ -14,6 +13,8 @@ from twinlens.planning.prediction.place import rates_of
 from twinlens.planning.prediction.work import STORED
 from twinlens.planning.probed import probed_device
 from twinlens.record.codec import encode
+from twinlens.reporting.document.block import Line, Table
+from twinlens.reporting.judging.probe import collective_blocks
 from twinlens.spec.device import load_device
 
 
@@ -52,8 +53,9 @@ def test_the_fit_gives_the_bandwidth_of_the_bus_whatever_the_number_of_ranks(ran
 def test_a_reduce_scatter_over_gloo_has_a_reason_and_no_figure() -> None:
     probe = summed_up(Collectives("gloo", 2, True, (), REFUSED["gloo"]))
     assert not probe.rows
-    assert "reduce-scatter: not measured, gloo sums the whole buffer on every rank" in remarks(probe)[0]
-    assert "not of a link" in remarks(probe)[-1]
+    first, *_, last = (each.text for each in collective_blocks(probe) if isinstance(each, Line))
+    assert "reduce-scatter: not measured, gloo sums the whole buffer on every rank" in first
+    assert "not of a link" in last
 
 
 def test_a_probed_link_goes_before_the_datasheet_and_a_refused_fit_or_a_processor_does_not() -> None:
@@ -79,7 +81,7 @@ def test_a_probed_link_goes_before_the_datasheet_and_a_refused_fit_or_a_processo
 
 
 def test_the_table_of_a_probe_has_the_smallest_and_the_largest_size() -> None:
-    table = collectives(timed("all-reduce", 2))
-    sizes = list(table.columns[1].cells)
+    (table,) = (each for each in collective_blocks(timed("all-reduce", 2)) if isinstance(each, Table))
+    sizes = [cells[1].text for cells in table.rows]
     assert sizes[0] == "1.00 KiB"
     assert sizes[-1] == "16.0 MiB"

@@ -17,10 +17,10 @@ import pytest
 from material import command, for_rows, inference, measured, study_of, training
 from twinlens.errors import BadInput, Interrupted
 from twinlens.measurement.event import Event
-from twinlens.measurement.refused import refusals
 from twinlens.measurement.study import measure_study, unfinished_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import find_runs, read_run
+from twinlens.reporting.view import refusals
 from twinlens.spec.load import dump
 from twinlens.stats.summary.group import group
 

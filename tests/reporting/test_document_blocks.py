@@ -13,7 +13,11 @@ import twinlens as tl
 from twinlens import plan
 from twinlens.api.diagnose import diagnosed_points
 from twinlens.api.documented import Documented
+from twinlens.executors.in_process.ceiling import Collectives, Timing
+from twinlens.measurement.machine.probe import CeilingRow, Probe, summed_up
 from twinlens.planning.figure import Figure
+from twinlens.record.estimate import Estimate
+from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.reporting.display import escaped
 from twinlens.reporting.document.block import (
     DETAIL,
@@ -34,10 +38,14 @@ from twinlens.reporting.document.block import (
 from twinlens.reporting.document.html import html
 from twinlens.reporting.document.markdown import markdown
 from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.check import check_document
 from twinlens.reporting.judging.diagnosis import diagnoses_document
+from twinlens.reporting.judging.probe import probe_document
 from twinlens.reporting.text.fitted import LINES, plain
+from twinlens.units import FLOP_PER_S
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
+EXAMPLES = Path(tl.__file__).parent / "examples"
 WORDS = st.text(alphabet="abcdefghij <>&*_#@|`", min_size=1, max_size=30).map(str.strip).filter(bool)
 RANKS = st.sampled_from([0, 0, 1, 2, 5, DETAIL])
 
@@ -100,6 +108,23 @@ def hold_the_same(document: Document) -> None:
 def test_screen_page_and_markdown_of_a_diagnosis_hold_the_same(place: str) -> None:
     runs = tl.read(RESULTS / ("2026-11-20-epyc-2core" if place == "one" else place))
     hold_the_same(diagnoses_document(diagnosed_points(runs[:1] if place == "one" else runs)))
+
+
+@pytest.mark.parametrize("example", ["batching", "demo-training", "collectives", "vllm-switches", "search"])
+def test_screen_page_and_markdown_of_a_check_hold_the_same(example: str) -> None:
+    hold_the_same(check_document(tl.check(tl.load(EXAMPLES / f"{example}.toml"), refuse=False)))
+
+
+def test_screen_page_and_markdown_of_a_probe_hold_the_same() -> None:
+    facts = {"accelerator.form_factor": observed("processor", "by hand"), "host.cpu.cores": observed(2, "by hand")}
+    rate = Estimate(1e12, FLOP_PER_S, "by hand", "measured")
+    rows = [
+        CeilingRow("matrix", "fp32", "", 1, rate),
+        CeilingRow("read", "", "", 2, Estimate(None, FLOP_PER_S, "by hand", "measured", reason="no such format")),
+    ]
+    timings = [Timing("all-reduce", size, (1e-5, 2e-5, 3e-5)) for size in (1024, 2048, 4096)]
+    exchanges = summed_up(Collectives("gloo", 2, True, tuple(timings), {"send": "by hand"}))
+    hold_the_same(probe_document(Probe(ExecutorRecord(facts), tuple(rows), None, ("a note",), exchanges)))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,7 +8,8 @@ from typing import Any
 from twinlens.api.questions import Check
 from twinlens.api.studies import check
 from twinlens.cli.screen import err, out, print_json, sentences
-from twinlens.reporting.screen.check import check_screen, check_whole
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.check import check_document
 
 
 def run(name: str, given: Mapping[str, Any]) -> None:
@@ -18,7 +19,7 @@ def run(name: str, given: Mapping[str, Any]) -> None:
         if asked.json_:
             print_json(checked.to_json())
         else:
-            out().print((check_whole if asked.all_ else check_screen)(checked))
+            out().print(screen(check_document(checked), whole=asked.all_))
         for sentence in checked.lacking:
             err().print(f"! not measured, the others are: {sentence}", style="yellow", markup=False)
         if checked.refusal is not None:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from twinlens.api.progress import Progress
 from twinlens.cli.screen import err
-from twinlens.measurement.refused import refusals
 from twinlens.measurement.study import Outcome
+from twinlens.reporting.view import refusals
 
 
 def progress(quiet: bool) -> Progress | None:

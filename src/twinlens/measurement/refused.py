@@ -59,9 +59,3 @@ def _record(folder: Path, spec: RunSpec, reason: str | None) -> None:
     run = create_run(folder, spec)
     end_run(run, "failed", reason)
     update_run(run, refused=True)
-
-
-def refusals(runs: Sequence[Run]) -> list[str]:
-    """Sentences on what was not measured and why, equal ones once."""
-    sentences = (f"not measured: {run.error}" for run in runs if was_refused(run))
-    return list(dict.fromkeys(sentences))

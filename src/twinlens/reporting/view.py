@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.measurement.refused import refusals, was_refused
 from twinlens.record.beside import SearchRecord
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
@@ -138,8 +137,13 @@ def each_once(material: Iterable[Material]) -> tuple[tuple[Material, ...], tuple
 
 def those_measured(material: Sequence[Material]) -> tuple[tuple[Material, ...], list[str]]:
     """Runs that were not refused, and a sentence for each reason why others were; all, where none was measured."""
-    kept = tuple(pair for pair in material if not was_refused(pair[0]))
+    kept = tuple(pair for pair in material if not pair[0].sections.refused)
     return (kept, refusals([run for run, _ in material])) if kept else (tuple(material), [])
+
+
+def refusals(runs: Sequence[Run]) -> list[str]:
+    """Sentences on what was not measured and why, equal ones once."""
+    return list(dict.fromkeys(f"not measured: {run.error}" for run in runs if run.sections.refused))
 
 
 def _listed(names: Sequence[str]) -> str:

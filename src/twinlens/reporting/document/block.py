@@ -167,10 +167,11 @@ class Arithmetic:
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """Lines of letters that draw something, for what has no charts: a terminal and Markdown."""
+    """Lines that keep their letters: a drawing for what has no charts, or with a `caption` a file, for a page too."""
 
     lines: tuple[str, ...]
     rank: int = 0
+    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)

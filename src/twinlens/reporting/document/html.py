@@ -20,6 +20,7 @@ from twinlens.reporting.document.block import (
     Document,
     Drawing,
     Fold,
+    Letters,
     Line,
     Row,
     Shares,
@@ -37,6 +38,10 @@ _LONG = 12
 """Rows of a table above which it is folded."""
 MANY = 6
 """Clauses above which a row is a list."""
+
+
+Plain = Title | Line | Row | Fold | Letters | Shares
+"""Blocks that the template draws as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,8 @@ class Told:
 class Part:
     """One or several blocks as the template draws them; a fold has its own `parts` under `caption`."""
 
-    kind: Literal["title", "lines", "rows", "shares", "table", "charts", "arithmetic", "fold"]
-    blocks: tuple[Title | Line | Row | Fold | Shares | Table | Chart | Told, ...]
+    kind: Literal["title", "lines", "rows", "shares", "letters", "table", "charts", "arithmetic", "fold"]
+    blocks: tuple[Plain | Table | Chart | Told, ...]
     caption: str = ""
     folded: bool = False
     parts: tuple[Part, ...] = ()
@@ -124,7 +129,7 @@ def _open(blocks: Sequence[Block]) -> Iterator[Part]:
             drawn = tuple(chart for each in alike for chart in _charts(each))
             yield from [Part("charts", drawn)] if drawn else []
         elif kind:
-            yield Part(kind, tuple(each for each in alike if isinstance(each, Title | Line | Row | Fold | Shares)))
+            yield Part(kind, tuple(each for each in alike if isinstance(each, Plain)))
 
 
 def _tables(table: Table) -> Iterator[Part]:
@@ -137,7 +142,7 @@ def _tables(table: Table) -> Iterator[Part]:
     yield Part("table", (table,), table.caption, True)
 
 
-def _kind(block: Block) -> Literal["", "title", "lines", "rows", "shares", "table", "charts"]:
+def _kind(block: Block) -> Literal["", "title", "lines", "rows", "shares", "letters", "table", "charts"]:
     match block:
         case Title():
             return "title"
@@ -147,6 +152,8 @@ def _kind(block: Block) -> Literal["", "title", "lines", "rows", "shares", "tabl
             return "rows"
         case Shares():
             return "shares"
+        case Letters() if block.caption:
+            return "letters"
         case Table():
             return "table"
         case Bars() | Drawing():
