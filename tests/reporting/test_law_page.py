@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import twinlens as tl
+from twinlens.claims.law import READINGS
 from twinlens.theory.law import LAWS
 
 
@@ -29,3 +30,7 @@ def test_a_law_is_found_by_its_title_and_a_wrong_word_names_the_nearest() -> Non
 
 def test_all_laws_are_listed() -> None:
     assert [row["law"] for row in tl.list("laws")] == list(LAWS)
+
+
+def test_a_law_that_claims_are_read_by_says_so() -> None:
+    assert [each.law.name for each in READINGS if "claim" not in each.law.verbs.split(", ")] == []

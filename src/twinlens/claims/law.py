@@ -1,40 +1,40 @@
-"""Laws: relations that multiply and divide, as rows; claims compute the figure of one from its inputs, and any input
-from the figure.
+"""Laws as sentences say them: the row of a law (`theory/law.py`) with the kinds of number that may be its figure.
 
-`value = times · Π above / Π below`. An input is read by its part (`PARTS`): as said, or from the model and the device.
+An input is read by its part (`PARTS`): as said, or from the model and the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
+from typing import Any
 
 from twinlens.claims.part import PARTS, USUAL_MFU, Part
 from twinlens.claims.said import Answer, Bound, Case, Gap, Said, Term, View, Word, part_of_whole, solved
 from twinlens.record.finding import Finding
-from twinlens.units import HOUR_S, JOULES_PER_KWH
+from twinlens.theory.law import LAWS, Law
 
-_UNIT_OF = {HOUR_S: "s", JOULES_PER_KWH: "j"}
+_SHOWN = {"s/h": "s"}
+"""Constants that are shown with a unit: an hour."""
 _MOST_CASES = 4
 _LEAST = {"power": 20.0, "price-per-hour": 0.1}
 """What no device in a data centre falls below, in W and $/h."""
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
-    """One relation. `quantity` names the figure, `kinds` are the kinds of number that may be it.
+class Reading:
+    """One law as a sentence says it. `quantity` names the figure, `kinds` are the kinds of number that may be it.
 
     `topics`: words of which one must be there. `unless`: words that mean another law. `maybe`: inputs that count where
     they are said, and `either`: of these, inputs that the figure may already be of all of ("8 H100 at $20 per hour").
+    `without`: an input that is left out, so that the law is a bound. `parts`: inputs that are read as another part.
     """
 
     quantity: str
     unit: str
     kinds: tuple[str, ...]
-    above: tuple[str, ...]
-    below: tuple[str, ...] = ()
-    times: float = 1.0
+    law: Law
     topics: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     maybe: tuple[str, ...] = ()
@@ -43,16 +43,23 @@ class Law:
     missing: tuple[str, ...] = ()
     is_arithmetic: bool = True
     """Whether it is of numbers alone: the name of a model or a device beside them changes nothing."""
+    without: str = ""
+    parts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """The part that each input of the law is read from."""
+        return {name: self.parts.get(name, name) for name in self.law.inputs if name != self.without}
 
     def __call__(self, view: View) -> Answer | Gap | None:
         claimed = self._figure(view)
-        if claimed is None or view.about(*self.unless) or any(each.value != self.times for each in view.all("factor")):
+        if claimed is None or view.about(*self.unless) or any(each.value != self._times for each in view.all("factor")):
             return None
         if self.topics and not view.says(*self.topics):
             return None
         parts: dict[str, Part] = {}
         lacks: list[str] = []
-        for name in (*self.above, *self.below):
+        for name in self.inputs.values():
             part = PARTS[name](view)
             if part is not None:
                 parts[name] = part
@@ -77,11 +84,17 @@ class Law:
             self.quantity, self.unit, claimed, cases, bound=self.bound, also=rare, missing=missing,
             assumed=tuple(note for part in parts.values() for note in part.assumed),
             is_open=any(part.missing == "mfu" for part in parts.values()) and self._leaves_mfu(claimed, cases),
-            solutions=tuple(self._solutions(claimed, parts, cases[0].value)),
+            solutions=tuple(self._solutions(claimed, parts)),
             is_limit=claimed.side == "most" and self.bound == "at-most",
             is_arithmetic=self.is_arithmetic
             or not any(isinstance(each, Word) and each.kind in ("model", "device") for each in view.used),
         )  # fmt: skip
+
+    @property
+    def _times(self) -> float:
+        """The number with which the law begins: "6 × 70B × 15T"."""
+        first = next(iter(self.law.constants.values()), None)
+        return first.value if first is not None and self.law.formula[0].isdigit() else 1.0
 
     def _leaves_mfu(self, claimed: Said, cases: tuple[Case, ...]) -> bool:
         """Whether an MFU that is not said, outside the usual ones and of at most 1, would make the claim right."""
@@ -104,29 +117,28 @@ class Law:
                 yield self._case(parts, rest, words or "of-all")
 
     def _case(self, parts: Mapping[str, Part], taken: Mapping[str, float], words: str) -> Case:
-        terms = [Term("factor", self.times, "1")] if self.times > 1.0 else []
-        terms += [Term(name, taken[name], parts[name].unit) for name in self.above if name in taken]
-        top = " × ".join(f"{{{place}}}" for place in range(len(terms))) or "1"
-        below = [Term(name, taken[name], parts[name].unit) for name in self.below if name in taken]
-        below += [Term("factor", 1 / self.times, _UNIT_OF.get(1 / self.times, "1"))] if self.times < 1.0 else []
-        bottom = " × ".join(f"{{{len(terms) + place}}}" for place in range(len(below)))
-        value = self.times
-        for name in self.above:
-            value *= taken.get(name, 1.0)
-        for name in self.below:
-            value /= taken.get(name, 1.0)
-        formula = top if not below else f"{top} / ({bottom})" if len(below) > 1 else f"{top} / {bottom}"
-        return Case(value, (*terms, *below), formula, words)
+        formula, places = self.law.shown(name for name, part in self.inputs.items() if part in taken)
+        return Case(self._value(taken), tuple(self._term(place, parts, taken) for place in places), formula, words)
 
-    def _solutions(self, claimed: Said, parts: Mapping[str, Part], value: float) -> Iterator[Finding]:
+    def _value(self, taken: Mapping[str, float]) -> float:
+        return float(self.law.value({name: taken.get(part, 1.0) for name, part in self.inputs.items()}))
+
+    def _term(self, place: str, parts: Mapping[str, Part], taken: Mapping[str, float]) -> Term:
+        if (number := self.law.constants.get(place)) is not None:
+            return Term("factor", number.value, _SHOWN.get(number.unit, "1"))
+        part = self.inputs[place]
+        return Term(part, taken[part], parts[part].unit)
+
+    def _solutions(self, claimed: Said, parts: Mapping[str, Part]) -> Iterator[Finding]:
         """For each input the value with which the claim would be right."""
-        for name in (*self.above, *self.below):
-            if name not in parts or len(parts[name].readings) > 1 or name not in SETTINGS:
+        taken = {name: part.readings[0][0] for name, part in parts.items()}
+        for name, part in self.inputs.items():
+            if part not in parts or len(parts[part].readings) > 1 or part not in SETTINGS:
                 continue
-            ratio = claimed.value / value
-            wanted = parts[name].readings[0][0] * (ratio if name in self.above else 1 / ratio)
-            if parts[name].unit != "share" or wanted <= 1:
-                yield solved(self.quantity, self.unit, claimed.value, {SETTINGS[name]: wanted})
+            others = {each: taken.get(of, 1.0) for each, of in self.inputs.items() if each != name}
+            wanted = self.law.inverse(name, claimed.value, others)
+            if wanted is not None and (parts[part].unit != "share" or wanted <= 1):
+                yield solved(self.quantity, self.unit, claimed.value, {SETTINGS[part]: wanted})
 
 
 def _may_be_of_all(taken: Mapping[str, tuple[float, str]]) -> bool:
@@ -144,49 +156,53 @@ SETTINGS = {
 """Inputs for which a solution is worth saying, and the name of the setting."""
 
 _TRAIN = ("training", "mfu")
-LAWS: tuple[Law, ...] = (
-    Law("price-per-token", "$/token", ("price_token",), ("price-per-hour", "devices"), ("rate", "utilisation"),
-        1 / HOUR_S, maybe=("devices", "utilisation"), either=("devices",), missing=("utilisation",)),
-    Law("bill", "$", ("money", "cost_month", "cost_day"), ("price-per-token", "tokens")),
-    Law("bill", "$", ("money", "cost_month", "cost_day", "cost_year"), ("price-per-hour", "devices", "period"), (),
-          1 / HOUR_S,
-        unless=("break-even", "energy"), maybe=("devices",), either=("devices",)),
-    Law("bill", "$", ("money",), ("price-per-hour", "device-time"), (), 1 / HOUR_S),
-    Law("bill", "$", ("money",), ("price-per-device", "devices")),
-    Law("training-cost", "$", ("money",), ("price-per-hour", "training-flop"), ("peak", "mfu"), 1 / HOUR_S,
-        is_arithmetic=False),
-    Law("energy-per-token", "j/token", ("j_token",), ("power", "devices"), ("rate",), maybe=("devices",),
-        either=("devices",), missing=("host-power",)),
-    Law("tokens-per-joule", "tokens/J", ("tokens_per_j",), ("rate",), ("power", "devices"), maybe=("devices",),
-        either=("devices",), missing=("host-power",)),
-    Law("energy", "j", ("energy",), ("power", "devices", "period"), maybe=("devices",), either=("devices",)),
-    Law("energy", "j", ("energy",), ("energy-per-token", "tokens")),
-    Law("energy-cost", "$", ("money", "cost_month", "cost_day", "cost_year"),
-        ("power", "devices", "period", "price-per-kwh"), (), 1 / JOULES_PER_KWH, unless=("break-even",),
-        maybe=("devices",)),
-    Law("device-time", "device-s", ("device_time",), ("training-flop",), ("peak", "mfu"), is_arithmetic=False),
-    Law("training-flop", "FLOP", ("flop",), ("active-params", "tokens"), (), 6.0,
-        unless=("prefill", "forward", "inference"), is_arithmetic=False),
-    Law("flop-per-token", "FLOP", ("flop_token",), ("active-params",), (), 6.0, topics=("training",),
-          is_arithmetic=False),
-    Law("flop-per-token", "FLOP", ("flop_token",), ("active-params",), (), 2.0, unless=("training",),
-          is_arithmetic=False),
-    Law("chinchilla", "tokens", ("tokens",), ("params",), (), 20.0, topics=("chinchilla",), is_arithmetic=False),
-    Law("training-time", "s", ("time",), ("training-flop",), ("devices", "peak", "mfu"), is_arithmetic=False),
-    Law("transfer-time", "s", ("time",), ("bytes",), ("link-rate",), topics=("transfer", "fits", "checkpoint"),
-        unless=("all-reduce", "decode", "tpot")),
-    Law("mfu", "share", ("share",), ("active-params", "rate"), ("devices", "peak"), 6.0, maybe=("devices",),
-        unless=("prefill", "speculation", "acceptance", "all-reduce", "bandwidth"), is_arithmetic=False),
-    Law("mfu", "share", ("share",), ("reached",), ("device-peak",), topics=("mfu",), unless=("all-reduce",)),
-    Law("training-rate", "tokens/s", ("rate",), ("peak", "devices"), ("active-params",), 1 / 6, topics=_TRAIN,
-        unless=("prefill",), maybe=("devices",), bound="at-most", missing=("mfu-reached",), is_arithmetic=False),
-    Law("tokens", "tokens", ("tokens", "tokens_day", "tokens_month", "context"), ("rate", "period")),
-    Law("tokens-per-parameter", "tokens/parameter", ("tokens_param",), ("tokens",), ("params",), is_arithmetic=False),
-    Law("mbu", "share", ("share",), ("rate", "read"), ("link-bandwidth", "users"), topics=("mbu",), maybe=("users",),
-        is_arithmetic=False),
-    Law("steps", "steps", ("steps",), ("samples", "epochs"), ("users",), maybe=("epochs",)),
-    Law("tokens-per-step", "tokens", ("tokens_step", "passed", "tokens"), ("users", "context", "devices"),
-        maybe=("devices",)),
-    Law("in-flight", "requests", ("in_flight", "sequences"), ("requests-per-second", "time")),
-    Law("ridge", "FLOP/byte", ("intensity",), ("peak",), ("link-bandwidth",), is_arithmetic=False),
+_DEVICES = ("devices",)
+
+
+def _law(name: str, quantity: str, unit: str, *kinds: str, **more: Any) -> Reading:
+    return Reading(quantity or name, unit, kinds, LAWS[name], **more)
+
+
+def _of_model(name: str, quantity: str, unit: str, *kinds: str, **more: Any) -> Reading:
+    """One in which the name of a model or a device counts."""
+    return _law(name, quantity, unit, *kinds, is_arithmetic=False, **more)
+
+
+READINGS: tuple[Reading, ...] = (
+    _law("price-per-token", "", "$/token", "price_token", maybe=("devices", "utilisation"), either=_DEVICES,
+         missing=("utilisation",)),
+    _law("bill", "", "$", "money", "cost_month", "cost_day"),
+    _law("rent", "bill", "$", "money", "cost_month", "cost_day", "cost_year", unless=("break-even", "energy"),
+         maybe=_DEVICES, either=_DEVICES),
+    _law("rent-of-device-time", "bill", "$", "money"),
+    _law("purchase", "bill", "$", "money"),
+    _of_model("training-cost", "", "$", "money"),
+    _law("energy-per-token", "", "j/token", "j_token", maybe=_DEVICES, either=_DEVICES, missing=("host-power",)),
+    _law("tokens-per-joule", "", "tokens/J", "tokens_per_j", maybe=_DEVICES, either=_DEVICES, missing=("host-power",)),
+    _law("energy", "", "j", "energy", maybe=_DEVICES, either=_DEVICES),
+    _law("energy-of-tokens", "energy", "j", "energy"),
+    _law("energy-cost", "", "$", "money", "cost_month", "cost_day", "cost_year", unless=("break-even",),
+         maybe=_DEVICES),
+    _of_model("device-time", "", "device-s", "device_time"),
+    _of_model("training-flop", "", "FLOP", "flop", unless=("prefill", "forward", "inference")),
+    _of_model("training-flop-per-token", "flop-per-token", "FLOP", "flop_token", topics=("training",)),
+    _of_model("forward-flop-per-token", "flop-per-token", "FLOP", "flop_token", unless=("training",)),
+    _of_model("chinchilla", "", "tokens", "tokens", topics=("chinchilla",)),
+    _of_model("training-time", "", "s", "time"),
+    _law("transfer-time", "", "s", "time", topics=("transfer", "fits", "checkpoint"),
+         unless=("all-reduce", "decode", "tpot"), parts={"link-bandwidth": "link-rate"}),
+    _of_model("mfu", "", "share", "share", maybe=_DEVICES,
+              unless=("prefill", "speculation", "acceptance", "all-reduce", "bandwidth")),
+    _law("mfu-reached", "mfu", "share", "share", topics=("mfu",), unless=("all-reduce",),
+         parts={"peak": "device-peak"}),
+    _of_model("training-rate", "", "tokens/s", "rate", topics=_TRAIN, unless=("prefill",), maybe=_DEVICES,
+              bound="at-most", missing=("mfu-reached",), without="mfu"),
+    _law("tokens", "", "tokens", "tokens", "tokens_day", "tokens_month", "context"),
+    _of_model("tokens-per-parameter", "", "tokens/parameter", "tokens_param"),
+    _of_model("mbu", "", "share", "share", topics=("mbu",), maybe=("users",), parts={"step-tokens": "users"}),
+    _law("steps", "", "steps", "steps", maybe=("epochs",), parts={"samples-per-step": "users"}),
+    _law("tokens-per-step", "", "tokens", "tokens_step", "passed", "tokens", maybe=_DEVICES,
+         parts={"batch": "users", "replicas": "devices"}),
+    _law("in-flight", "", "requests", "in_flight", "sequences", parts={"latency": "time"}),
+    _of_model("ridge", "", "FLOP/byte", "intensity", parts={"bandwidth": "link-bandwidth"}),
 )  # fmt: skip

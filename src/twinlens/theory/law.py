@@ -19,6 +19,7 @@ from typing import Any
 from twinlens.theory.number import Number, larger, smaller
 
 _TOKEN = re.compile(r"(\d[\d.]*(?:e\d+)?)(?: \[([^\]]+)\])?|([a-z](?:[a-z-]*[a-z])?)")
+_BRACKETS = re.compile(r" \[([^\]]+)\]")
 _CALL = re.compile(r"\b(?:max|min)\(")
 _SIGNS = str.maketrans({"×": "*", "−": "-", "^": "~"})
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -53,6 +54,11 @@ class Law:
     source: str
     verbs: str = "claim"
     """Verbs whose figures rest on it; "" for one that none needs."""
+
+    @property
+    def text(self) -> str:
+        """The formula to be read: "6 flop/parameter/token × active-params"."""
+        return _BRACKETS.sub(r" \1", self.formula)
 
     @property
     def inputs(self) -> tuple[str, ...]:

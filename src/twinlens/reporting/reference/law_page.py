@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from twinlens.theory.law import LAWS, QUANTITIES, USUAL, Law
@@ -20,7 +19,7 @@ def law_part(law: Law) -> str:
     rows = (f"| {name} | {QUANTITIES[name]} | {_left_out(name)} |" for name in law.inputs)
     verbs = f" Used by: {law.verbs}." if law.verbs else ""
     return "\n".join((
-        f"    {law.name} = {_formula(law)}    [{law.unit}]\n",
+        f"    {law.name} = {law.text}    [{law.unit}]\n",
         "| input | unit | left out |", "|---|---|---|", *rows, "",
         f"Source: {law.source}.{verbs} `twinlens list laws` has all.\n",
     ))  # fmt: skip
@@ -28,19 +27,15 @@ def law_part(law: Law) -> str:
 
 def law_rows() -> list[dict[str, str]]:
     """One row a law, as `list laws` shows them."""
-    return [{"law": law.name, "unit": law.unit, "formula": _formula(law)} for law in LAWS.values()]
+    return [{"law": law.name, "unit": law.unit, "formula": law.text} for law in LAWS.values()]
 
 
 def law_table() -> Iterator[str]:
     """The lines of their table in the reference."""
     yield from ("| law | gives | formula | source | used by |", "|---|---|---|---|---|")
     for law in LAWS.values():
-        yield f"| `{law.name}` | {law.title}, {law.unit} | {_formula(law)} | {law.source} | {law.verbs} |"
+        yield f"| `{law.name}` | {law.title}, {law.unit} | {law.text} | {law.source} | {law.verbs} |"
 
 
 def _left_out(name: str) -> str:
     return f"{USUAL[name]:g}" if name in USUAL else ""
-
-
-def _formula(law: Law) -> str:
-    return re.sub(r" \[([^\]]+)\]", r" \1", law.formula)
