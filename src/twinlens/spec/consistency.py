@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from twinlens.errors import BadInput
 from twinlens.spec.device import Device
-from twinlens.spec.point import Point
+from twinlens.spec.point import FROM_LOG, Point
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.slo import Search
 from twinlens.spec.workload.arrival import Closed, Constant, Gamma, Lockstep, Poisson, Trace
@@ -17,13 +17,17 @@ from twinlens.spec.workload.workload import (
     Images,
     InferenceWorkload,
     Markov,
-    ModelWorkload,
     Own,
     TrainingWorkload,
     Workload,
 )
 
 _ADMISSION_FIELDS = {"dynamic": "timeout_s", "continuous": "in_flight"}
+# A loop of somebody's own runs in their program.
+_OWN = (
+    'data and an optimizer of kind "own" are those of a loop that tl.watch measured, which a spec cannot start; run '
+    "that program again"
+)
 
 
 def refuse_unpaired(workload: Workload, point: Point, executor: str = "") -> None:
@@ -32,52 +36,135 @@ def refuse_unpaired(workload: Workload, point: Point, executor: str = "") -> Non
     `executor`: its kind; a trainer's log says nothing of its optimizer and data, which are then its own.
     """
     if isinstance(workload, CollectiveWorkload):
-        _refuse_setting_of_model(point)
-        return
-    problems = (_batch_problem, _arrival_problem, _admission_problem)
-    sentence = next(filter(None, (problem(workload, point) for problem in problems)), None)
-    sentence = (
-        sentence
-        or _content_problem(workload)
-        or (None if executor == "trainer-log" else _own_problem(workload))
-        or _target_problem(workload)
-        or _save_problem(workload)
-        or _task_problem(workload)
-        or _adapter_problem(workload)
-    )
-    if sentence:
+        wrong = _of_exchange(point)
+    elif isinstance(workload, InferenceWorkload):
+        wrong = _of_inference(workload, point, executor)
+    else:
+        wrong = _of_training(workload, point, executor)
+    _refuse(wrong)
+
+
+def _refuse(wrong: Iterator[str]) -> None:
+    """Raises BadInput (TL202) with the first of what is wrong."""
+    if sentence := next(wrong, None):
         raise BadInput(sentence, code="TL202")
 
 
-def _refuse_setting_of_model(point: Point) -> None:
+def _of_exchange(point: Point) -> Iterator[str]:
     """An exchange has elements of a format, and nothing else of an operating point."""
     stock = Point()
     for name in sorted(set(Point.model_fields) - {"precision"}):
         if getattr(point, name) != getattr(stock, name):
-            raise BadInput(
-                f"point.{name} means nothing to an exchange between ranks, which has workload.size_bytes; leave it out",
-                code="TL202",
-            )
+            means = "means nothing to an exchange between ranks, which has workload.size_bytes; leave it out"
+            yield f"point.{name} {means}"
+
+
+def _of_inference(workload: InferenceWorkload, point: Point, executor: str) -> Iterator[str]:
+    arrival, kind = workload.arrival, workload.arrival.kind
+    if point.microbatch is not None:
+        yield "point.microbatch is for training; inference has point.batch"
+    if point.batch != 1 and point.admission is None and not isinstance(arrival, Lockstep):
+        yield (
+            f"point.batch means nothing to {kind} arrivals without an admission policy that makes batches: "
+            '--set point.admission="static", or leave it out'
+        )
+    if point.rate_per_s is not None and point.concurrency is not None:
+        yield "a rate (open loop) and a concurrency (closed loop) exclude each other; leave out one of the two"
+    wants_rate, wants_concurrency = isinstance(arrival, Constant | Poisson | Gamma), isinstance(arrival, Closed)
+    if wants_rate and point.rate_per_s is None:
+        yield f"{kind} arrivals need a rate: --at rate_per_s=1,2,4"
+    if wants_concurrency and point.concurrency is None:
+        yield "a closed loop needs a concurrency: --at concurrency=1,8,64"
+    if point.rate_per_s is not None and not wants_rate:
+        yield f'point.rate_per_s means nothing to {kind} arrivals; --set workload.arrival.kind="poisson"'
+    if point.concurrency is not None and not wants_concurrency:
+        yield f'point.concurrency means nothing to {kind} arrivals; --set workload.arrival.kind="closed"'
+    yield from _of_admission(point, has_batches=isinstance(arrival, Lockstep))
+    if isinstance(workload.output_tokens, Free) and isinstance(arrival, Lockstep):
+        yield (
+            'output_tokens = "free" is for servers over HTTP; in lockstep every answer of a batch has the same length: '
+            "--set workload.output_tokens.value=32"
+        )
+    talks = [field for field in ("sessions", "prefix") if getattr(workload, field) is not None]
+    if talks and isinstance(arrival, Lockstep | Trace):
+        yield f"workload.{talks[0]} means nothing to {kind} arrivals"
+    if isinstance(workload.data, Own) and executor != FROM_LOG:
+        yield _OWN
+    if not isinstance(workload.task, Generate):
+        yield from _of_one_piece(workload, talks)
+    if workload.adapter is not None and workload.adapter.lora_dropout:
+        yield "workload.adapter.lora_dropout means nothing where an adapter is served; leave it out"
+
+
+def _of_one_piece(workload: InferenceWorkload, talks: list[str]) -> Iterator[str]:
+    """An answer in one piece has no tokens to limit, and takes part in no conversation."""
+    task = f'workload.task.kind = "{workload.task.kind}"'
+    if isinstance(workload.arrival, Lockstep | Trace):
+        yield f'{task} needs requests over HTTP: --set workload.arrival.kind="closed", or "poisson"'
+    if isinstance(workload.task, Classify) != isinstance(workload.data, Images):
+        yield (
+            f'{task} does not fit workload.data.kind = "{workload.data.kind}": classify goes with images, and images '
+            "over HTTP with classify"
+        )
+    if talks:
+        yield f"workload.{talks[0]} means nothing where an answer comes in one piece ({task})"
+    limits = workload.slo.limits() if workload.slo else {}
+    if wrong := next((name for name in limits if name != "e2e_latency_s"), None):
+        yield f"workload.slo.{wrong} limits tokens, and {task} answers in one piece; give workload.slo.e2e_latency_s"
+
+
+def _of_training(workload: TrainingWorkload, point: Point, executor: str) -> Iterator[str]:
+    if point.batch != 1:
+        yield "point.batch is for inference; training has workload.global_batch and point.microbatch"
+    if point.microbatch is not None and workload.global_batch % point.microbatch:
+        yield f"point.microbatch {point.microbatch} does not divide workload.global_batch {workload.global_batch}"
+    for name in ("rate_per_s", "concurrency"):
+        if getattr(point, name) is not None:
+            yield f"point.{name} is for inference; training has workload.global_batch and point.microbatch"
+    yield from _of_admission(point, has_batches=True)
+    if (isinstance(workload.data, Own) or workload.optimizer == "own") and executor != FROM_LOG:
+        yield _OWN
+    # A gap is counted from the entropy rate, which only the synthetic language has.
+    if workload.until and workload.until.gap_nats is not None and not isinstance(workload.data, Markov):
+        yield (
+            f"workload.until.gap_nats needs data whose entropy rate is known, and that of {workload.data.kind} data is "
+            "not; give workload.until.loss_nats"
+        )
+    if workload.method == "qlora" and workload.checkpoint is not None:
+        yield 'workload.checkpoint saves no weights in NF4; take workload.method = "lora", or leave it out'
+
+
+def _of_admission(point: Point, *, has_batches: bool) -> Iterator[str]:
+    for policy, field in _ADMISSION_FIELDS.items():
+        if getattr(point, field) is not None and point.admission != policy:
+            yield f'point.{field} means nothing without {policy} admission; --set point.admission="{policy}"'
+    if point.admission == "dynamic" and point.timeout_s is None:
+        yield "dynamic admission needs a timeout: --set point.timeout_s=0.05"
+    if point.admission and has_batches:
+        yield "lockstep has its batches already; admission policies need other arrivals, such as poisson"
 
 
 def refuse_unsearchable(
     search: Search, workload: Workload, point: Point, swept: Collection[str], protocol: Protocol
 ) -> None:
     """Raises BadInput (TL202) where a search has nothing to meet, or what it is over is given as well."""
-    sentence = None
+    _refuse(_of_search(search, workload, point, swept, protocol))
+
+
+def _of_search(
+    search: Search, workload: Workload, point: Point, swept: Collection[str], protocol: Protocol
+) -> Iterator[str]:
     if not isinstance(workload, InferenceWorkload) or workload.slo is None:
-        sentence = 'a search needs an SLO to meet: --set workload.slo="mlperf-llama3.1-8b", or limits of its own'
-    elif search.over in swept:
-        sentence = f"{search.over} is both swept and searched; leave out one of the two"
-    elif getattr(point, search.over) is not None:
-        sentence = f"point.{search.over} means nothing where it is searched; search.start says where to begin"
-    elif search.budget_s is not None and search.budget_s < protocol.duration_s:
-        sentence = (
+        yield 'a search needs an SLO to meet: --set workload.slo="mlperf-llama3.1-8b", or limits of its own'
+    if search.over in swept:
+        yield f"{search.over} is both swept and searched; leave out one of the two"
+    if getattr(point, search.over) is not None:
+        yield f"point.{search.over} means nothing where it is searched; search.start says where to begin"
+    if search.budget_s is not None and search.budget_s < protocol.duration_s:
+        yield (
             f"search.budget_s = {search.budget_s:g} ends before one run does (protocol.duration_s = "
             f"{protocol.duration_s:g}); give it several times as much"
         )
-    if sentence:
-        raise BadInput(sentence, code="TL202")
 
 
 def refuse_unread_adapter(workload: Workload, swept: Collection[str]) -> None:
@@ -89,123 +176,6 @@ def refuse_unread_adapter(workload: Workload, swept: Collection[str]) -> None:
             "out",
             code="TL202",
         )
-
-
-def _save_problem(workload: Workload) -> str | None:
-    if isinstance(workload, TrainingWorkload) and workload.method == "qlora" and workload.checkpoint is not None:
-        return 'workload.checkpoint saves no weights in NF4; take workload.method = "lora", or leave it out'
-    return None
-
-
-def _adapter_problem(workload: Workload) -> str | None:
-    if isinstance(workload, InferenceWorkload) and workload.adapter is not None and workload.adapter.lora_dropout:
-        return "workload.adapter.lora_dropout means nothing where an adapter is served; leave it out"
-    return None
-
-
-def _batch_problem(workload: ModelWorkload, point: Point) -> str | None:
-    if isinstance(workload, InferenceWorkload):
-        if point.microbatch is not None:
-            return "point.microbatch is for training; inference has point.batch"
-        if point.batch != 1 and point.admission is None and not isinstance(workload.arrival, Lockstep):
-            return (
-                f"point.batch means nothing to {workload.arrival.kind} arrivals without an admission policy that makes "
-                'batches: --set point.admission="static", or leave it out'
-            )
-        return None
-    if point.batch != 1:
-        return "point.batch is for inference; training has workload.global_batch and point.microbatch"
-    if point.microbatch is not None and workload.global_batch % point.microbatch:
-        return f"point.microbatch {point.microbatch} does not divide workload.global_batch {workload.global_batch}"
-    return None
-
-
-def _arrival_problem(workload: Workload, point: Point) -> str | None:
-    if not isinstance(workload, InferenceWorkload):
-        given = next((name for name in ("rate_per_s", "concurrency") if getattr(point, name) is not None), None)
-        return given and f"point.{given} is for inference; training has workload.global_batch and point.microbatch"
-    arrival = workload.arrival
-    if point.rate_per_s is not None and point.concurrency is not None:
-        return "a rate (open loop) and a concurrency (closed loop) exclude each other; leave out one of the two"
-    wants_rate, wants_concurrency = isinstance(arrival, Constant | Poisson | Gamma), isinstance(arrival, Closed)
-    if wants_rate and point.rate_per_s is None:
-        return f"{arrival.kind} arrivals need a rate: --at rate_per_s=1,2,4"
-    if wants_concurrency and point.concurrency is None:
-        return "a closed loop needs a concurrency: --at concurrency=1,8,64"
-    if point.rate_per_s is not None and not wants_rate:
-        return f'point.rate_per_s means nothing to {arrival.kind} arrivals; --set workload.arrival.kind="poisson"'
-    if point.concurrency is not None and not wants_concurrency:
-        return f'point.concurrency means nothing to {arrival.kind} arrivals; --set workload.arrival.kind="closed"'
-    return None
-
-
-def _admission_problem(workload: Workload, point: Point) -> str | None:
-    for policy, field in _ADMISSION_FIELDS.items():
-        if getattr(point, field) is not None and point.admission != policy:
-            return f'point.{field} means nothing without {policy} admission; --set point.admission="{policy}"'
-    if point.admission == "dynamic" and point.timeout_s is None:
-        return "dynamic admission needs a timeout: --set point.timeout_s=0.05"
-    if point.admission and (not isinstance(workload, InferenceWorkload) or isinstance(workload.arrival, Lockstep)):
-        return "lockstep has its batches already; admission policies need other arrivals, such as poisson"
-    return None
-
-
-def _own_problem(workload: ModelWorkload) -> str | None:
-    """A loop of somebody's own runs in their program: a spec cannot start it."""
-    own = isinstance(workload.data, Own) or (isinstance(workload, TrainingWorkload) and workload.optimizer == "own")
-    return (
-        'data and an optimizer of kind "own" are those of a loop that tl.watch measured, which a spec cannot start; '
-        "run that program again"
-        if own
-        else None
-    )
-
-
-def _target_problem(workload: ModelWorkload) -> str | None:
-    """A gap is counted from the entropy rate, which only the synthetic language has."""
-    target = workload.until if isinstance(workload, TrainingWorkload) else None
-    if target is None or target.gap_nats is None or isinstance(workload.data, Markov):
-        return None
-    return (
-        f"workload.until.gap_nats needs data whose entropy rate is known, and that of {workload.data.kind} data is "
-        "not; give workload.until.loss_nats"
-    )
-
-
-def _content_problem(workload: Workload) -> str | None:
-    if not isinstance(workload, InferenceWorkload):
-        return None
-    if isinstance(workload.output_tokens, Free) and isinstance(workload.arrival, Lockstep):
-        return (
-            'output_tokens = "free" is for servers over HTTP; in lockstep every answer of a batch has the same length: '
-            "--set workload.output_tokens.value=32"
-        )
-    if isinstance(workload.arrival, Lockstep | Trace):
-        for field in ("sessions", "prefix"):
-            if getattr(workload, field) is not None:
-                return f"workload.{field} means nothing to {workload.arrival.kind} arrivals"
-    return None
-
-
-def _task_problem(workload: Workload) -> str | None:
-    """An answer in one piece has no tokens to limit, and takes part in no conversation."""
-    if not isinstance(workload, InferenceWorkload) or isinstance(workload.task, Generate):
-        return None
-    task = f'workload.task.kind = "{workload.task.kind}"'
-    if isinstance(workload.arrival, Lockstep | Trace):
-        return f'{task} needs requests over HTTP: --set workload.arrival.kind="closed", or "poisson"'
-    if isinstance(workload.task, Classify) != isinstance(workload.data, Images):
-        return (
-            f'{task} does not fit workload.data.kind = "{workload.data.kind}": classify goes with images, and images '
-            "over HTTP with classify"
-        )
-    for field in ("sessions", "prefix"):
-        if getattr(workload, field) is not None:
-            return f"workload.{field} means nothing where an answer comes in one piece ({task})"
-    limits = workload.slo.limits() if workload.slo else {}
-    if wrong := next((name for name in limits if name != "e2e_latency_s"), None):
-        return f"workload.slo.{wrong} limits tokens, and {task} answers in one piece; give workload.slo.e2e_latency_s"
-    return None
 
 
 # Sanity checks on the figures of a device: an implied clock, ratios of rates, FLOP per byte. Units slip often.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -228,33 +228,35 @@ _BYTES_PER_PARAMETER, _KEPT, _SPARE = 12, 2, 1.1  # fp32 weights and two moments
 
 def refuse_saves(spec: RunSpec) -> None:
     """Raises BadInput (TL202) for a save that cannot be made, and for a kill that nothing could recover from."""
-    workload, kill, can = spec.workload, spec.protocol.kill, capabilities(spec.executor.kind)
-    asked = workload.checkpoint if isinstance(workload, TrainingWorkload) else None
-    if asked is not None and not can.saves_state:
-        raise BadInput(
-            f"workload.checkpoint is set, and {spec.executor.kind} does not save while it trains; leave it out or take "
-            "torch or torch-parallel",
-            code="TL202",
-        )
-    if asked is not None and spec.executor.options.get("parallel") == "pp":
-        raise BadInput("stages of a pipeline are not saved yet; leave out workload.checkpoint", code="TL202")
-    if asked is not None and spec.executor.options.get("on"):
-        raise BadInput("ranks on a cluster are not saved yet; leave out workload.checkpoint", code="TL202")
-    if kill is not None and not can.restarts_ranks:
-        raise BadInput(
-            f"protocol.kill kills a rank, and {spec.executor.kind} has none to start again; leave it out or take "
-            "torch-parallel",
-            code="TL202",
-        )
-    if kill is not None and asked is None:
-        raise BadInput("protocol.kill needs saves to recover from; add workload.checkpoint.every_steps", code="TL202")
-    ranks = spec.executor.options.get("ranks", 2)
-    if kill is not None and isinstance(ranks, int) and kill.rank >= ranks:
-        raise BadInput(f"protocol.kill.rank {kill.rank} is none of {ranks} ranks, which begin at 0", code="TL202")
-    if (asked is not None or kill is not None) and spec.protocol.pairing == "slices":
-        raise BadInput('saves and kills have no place in turns; leave out protocol.pairing = "slices"', code="TL202")
+    if sentence := next(_of_saves(spec), None):
+        raise _bad(sentence)
+    asked = spec.workload.checkpoint if isinstance(spec.workload, TrainingWorkload) else None
     if asked is not None:
         _refuse_storage(spec, asked.folder)
+
+
+def _of_saves(spec: RunSpec) -> Iterator[str]:
+    workload, kill, can = spec.workload, spec.protocol.kill, capabilities(spec.executor.kind)
+    kind, options = spec.executor.kind, spec.executor.options
+    saves = isinstance(workload, TrainingWorkload) and workload.checkpoint is not None
+    if saves and not can.saves_state:
+        yield (
+            f"workload.checkpoint is set, and {kind} does not save while it trains; leave it out or take torch or "
+            "torch-parallel"
+        )
+    if saves and options.get("parallel") == "pp":
+        yield "stages of a pipeline are not saved yet; leave out workload.checkpoint"
+    if saves and options.get("on"):
+        yield "ranks on a cluster are not saved yet; leave out workload.checkpoint"
+    if kill is not None and not can.restarts_ranks:
+        yield f"protocol.kill kills a rank, and {kind} has none to start again; leave it out or take torch-parallel"
+    if kill is not None and not saves:
+        yield "protocol.kill needs saves to recover from; add workload.checkpoint.every_steps"
+    ranks = options.get("ranks", 2)
+    if kill is not None and isinstance(ranks, int) and kill.rank >= ranks:
+        yield f"protocol.kill.rank {kill.rank} is none of {ranks} ranks, which begin at 0"
+    if (saves or kill is not None) and spec.protocol.pairing == "slices":
+        yield 'saves and kills have no place in turns; leave out protocol.pairing = "slices"'
 
 
 def _refuse_storage(spec: RunSpec, asked: str | None) -> None:

@@ -76,6 +76,7 @@ _rate = partial(Metric, group="sustained", better="more")
 _share = partial(Metric, unit=RATIO, group="share", most=1.0)
 _of_ceiling = partial(Metric, unit=RATIO, group="efficiency", better="more", most=1.0)
 _bytes = partial(Metric, unit=BYTES, group="memory", better="less")
+_quality = partial(Metric, group="quality", better="less")
 
 
 def _times(
@@ -118,12 +119,10 @@ def _training() -> list[Metric]:
         _bytes("optimizer_bytes", "optimizer state", lens),
         _bytes("activations_bytes", "activations", lens),
         _bytes("bytes_per_parameter", "bytes/parameter", lens),
-        Metric("final_loss", "final loss", lens, NATS, "quality", "less", head="loss"),
-        Metric("loss_gap", "gap to entropy rate", lens, NATS, "quality", "less", least=None),
-        Metric(
-            "time_to_target_s", "time to target", lens, SECONDS, "quality", "less", joins="bracket", head="to target"
-        ),
-        Metric("samples_to_target", "samples to target", lens, COUNT, "quality", "less", joins="bracket"),
+        _quality("final_loss", "final loss", lens, NATS, head="loss"),
+        _quality("loss_gap", "gap to entropy rate", lens, NATS, least=None),
+        _quality("time_to_target_s", "time to target", lens, SECONDS, joins="bracket", head="to target"),
+        _quality("samples_to_target", "samples to target", lens, COUNT, joins="bracket"),
         Metric("training_tokens_per_s_between_saves", "tokens/s between saves", lens, TOKENS_PER_S, "sustained"),
         Metric("training_images_per_s_between_saves", "images/s between saves", lens, IMAGES_PER_S, "sustained"),
         Metric("training_samples_per_s_between_saves", "samples/s between saves", lens, SAMPLES_PER_S, "sustained"),
@@ -185,25 +184,14 @@ def _inference() -> list[Metric]:
         _of_ceiling("matvec_share", "of mat-vec rate", lens, ceiling="matvec_bytes_per_s"),
         _of_ceiling("prefill_mfu", "prefill MFU", lens, ceiling="matrix_flop_per_s"),
         _bytes("kv_bytes", "KV cache", lens),
-        Metric(
-            "top1_agreement", "top-1 agreement", lens, RATIO, "quality", "more", most=1.0, tolerance="top1_agreement"
+        _quality("top1_agreement", "top-1 agreement", lens, RATIO, better="more", most=1.0, tolerance="top1_agreement"),
+        _quality("kl_nats", "KL per token", lens, NATS, tolerance="kl_nats"),
+        _quality("kl_top_nats", "KL of top tokens", lens, NATS, tolerance="kl_nats"),
+        _quality(
+            "answer_agreement", "answer agreement", lens, RATIO, better="more", most=1.0, tolerance="top1_agreement"
         ),
-        Metric("kl_nats", "KL per token", lens, NATS, "quality", "less", tolerance="kl_nats"),
-        Metric("kl_top_nats", "KL of top tokens", lens, NATS, "quality", "less", tolerance="kl_nats"),
-        Metric(
-            "answer_agreement", "answer agreement", lens, RATIO, "quality", "more", most=1.0, tolerance="top1_agreement"
-        ),
-        Metric("greedy_agreement", "greedy agreement", lens, RATIO, "quality", "more", head="agree"),
-        Metric(
-            "perplexity_change",
-            "perplexity change",
-            lens,
-            RATIO,
-            "quality",
-            "less",
-            least=None,
-            tolerance="perplexity_change",
-        ),
+        _quality("greedy_agreement", "greedy agreement", lens, RATIO, better="more", head="agree"),
+        _quality("perplexity_change", "perplexity change", lens, RATIO, least=None, tolerance="perplexity_change"),
         Metric("energy_per_request_j", "energy/request", lens, JOULES, "energy", "less"),
         Metric("energy_per_output_token_j", "energy/output token", lens, JOULES, "energy", "less", head="energy"),
     ]
