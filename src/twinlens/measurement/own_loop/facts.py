@@ -148,3 +148,14 @@ def one_rank_of(ranks: int, split: int = 1) -> tuple[Finding, ...]:
     ranks have the same samples."""
     together = {"split": split} if split > 1 else {}
     return (Finding("one-rank-of-many", "warns", "", {"ranks": ranks} | together),) if ranks > 1 else ()
+
+
+UNSEEN = Facts(
+    ExecutorRecord(
+        {
+            "software.framework.name": unknown("the loop does not say what computes it"),
+            "precision.name": unknown("the loop does not say in which formats it computes"),
+        }
+    )
+)
+"""Of a loop without torch."""

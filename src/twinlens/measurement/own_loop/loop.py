@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
-import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -19,11 +17,26 @@ from twinlens.errors import BadInput
 from twinlens.executors.own_loop.step_log import HostMoments, StepLog
 from twinlens.executors.own_loop.step_size import size_of
 from twinlens.measurement.facts.predicted_work import within_datasheet
-from twinlens.measurement.own_loop.facts import machine_facts, model_at_hand, most_of_memory, one_rank_of, whole_facts
-from twinlens.measurement.own_loop.recording import Data, Recording, StepSize, Watching, own_spec, refuse_wrong
+from twinlens.measurement.own_loop.facts import (
+    UNSEEN,
+    machine_facts,
+    model_at_hand,
+    most_of_memory,
+    one_rank_of,
+    whole_facts,
+)
+from twinlens.measurement.own_loop.recording import (
+    Data,
+    Recording,
+    StepSize,
+    Watching,
+    no_number,
+    own_spec,
+    refuse_wrong,
+    warn,
+)
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
-from twinlens.record.executor.record import ExecutorRecord, unknown
 from twinlens.record.run import State
 from twinlens.spec.precision import AS_FOUND, Precision
 from twinlens.system.interrupts import ignore_interrupts
@@ -112,7 +125,7 @@ class OwnLoop:
             with ignore_interrupts():
                 self._leave(recording, *self._end(kind, error))
         except Exception as failed:  # a full disk, a folder that is gone: the run is visibly unfinished
-            _warn(f"tl.watch could not end its run: {failed}", 3)
+            warn(f"tl.watch could not end its run: {failed}", 3)
 
     def _leave(self, recording: Recording, state: State, why: str | None) -> None:
         self._is_open, was_open = False, self._is_open
@@ -197,7 +210,7 @@ class OwnLoop:
         if self._side is not None:
             if not self._warned:
                 self._warned = True
-                _warn("tl.watch: the optimizer says when a step ends; leave run.step out", 4)
+                warn("tl.watch: the optimizer says when a step ends; leave run.step out", 4)
             yield
             return
 
@@ -226,10 +239,10 @@ class OwnLoop:
 
     def loss(self, loss: Any) -> None:
         """The loss of this forward pass, a number or a tensor with one, where the model does not give it."""
-        if (was := _no_number(loss)) is not None:
+        if (was := no_number(loss)) is not None:
             if not self._warned and self._is_open:
                 self._warned = True
-                _warn(f"tl.watch: run.loss takes a number or a tensor with one, and was given {was}: not recorded", 3)
+                warn(f"tl.watch: run.loss takes a number or a tensor with one, and was given {was}: not recorded", 3)
             return
         self.guard(lambda: self.log.lost(loss.detach() if hasattr(loss, "detach") else loss))()
 
@@ -293,7 +306,7 @@ class OwnLoop:
         model, config, count = (side.name, side.config, side.parameters) if side else (how.name, None, 0)
         if self._seen is None:  # once: right after a step its gradients are there
             passes = size.passes if size else 1
-            self._seen = side.facts(how.precision, passes) if side else (AS_FOUND, _UNSEEN)
+            self._seen = side.facts(how.precision, passes) if side else (AS_FOUND, UNSEEN)
         regime, said = self._seen
         spec = own_spec(how, model, size, how.precision or regime.name)
         split = side.ranks_of_layers if side else 1
@@ -309,7 +322,7 @@ class OwnLoop:
     def _give_up(self, why: str) -> None:
         self._is_open, self._lost = False, why
         self._detach()
-        _warn(f"tl.watch stopped watching, and the loop goes on: {why}", 5)
+        warn(f"tl.watch stopped watching, and the loop goes on: {why}", 5)
 
     def _end(self, kind: type[BaseException] | None, error: BaseException | None) -> tuple[State, str | None]:
         if kind is None and self._lost:
@@ -333,34 +346,3 @@ class OwnLoop:
         from twinlens.executors.torch.own_loop.side import rank_and_ranks
 
         return rank_and_ranks()
-
-
-def _no_number(loss: Any) -> str | None:
-    """What was given in the place of a loss; None for a number and a tensor with one, whose value is read later."""
-    try:
-        if isinstance(sizes := getattr(loss, "shape", None), tuple):
-            return None if math.prod(sizes) == 1 else f"a tensor of {'×'.join(map(str, sizes))}"
-        float(loss)
-    except Exception:  # of a number of somebody else's
-        return "None" if loss is None else f"a {type(loss).__name__}"
-    return None
-
-
-def _warn(text: str, level: int) -> None:
-    """A warning, which never ends the loop: under `-W error` it is a line on stderr."""
-    try:
-        warnings.warn(text, stacklevel=level)
-    except Exception:  # also of a `warnings.showwarning` of somebody's own
-        with contextlib.suppress(Exception), warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings.warn(text, stacklevel=level)
-
-
-_UNSEEN = Facts(
-    ExecutorRecord(
-        {
-            "software.framework.name": unknown("the loop does not say what computes it"),
-            "precision.name": unknown("the loop does not say in which formats it computes"),
-        }
-    )
-)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,3 +169,27 @@ def refuse_wrong(name: str, regime: str | None) -> None:
         )
     if regime is not None:
         precision(regime).classes("training")
+
+
+# What is said to the loop: a loss that is none, and warnings that never end it.
+
+
+def no_number(loss: Any) -> str | None:
+    """What was given in the place of a loss; None for a number and a tensor with one, whose value is read later."""
+    try:
+        if isinstance(sizes := getattr(loss, "shape", None), tuple):
+            return None if math.prod(sizes) == 1 else f"a tensor of {'×'.join(map(str, sizes))}"
+        float(loss)
+    except Exception:  # of a number of somebody else's
+        return "None" if loss is None else f"a {type(loss).__name__}"
+    return None
+
+
+def warn(text: str, level: int) -> None:
+    """A warning, which never ends the loop: under `-W error` it is a line on stderr."""
+    try:
+        warnings.warn(text, stacklevel=level)
+    except Exception:  # also of a `warnings.showwarning` of somebody's own
+        with contextlib.suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn(text, stacklevel=level)
