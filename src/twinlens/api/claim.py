@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 from dataclasses import replace
 
 from twinlens.claims.said import View, remark
-from twinlens.claims.subject import context_of, device_of, devices_of
+from twinlens.claims.subject import context_of, devices_of, said_device
 
 FIELDS = {
     "says": "{}", "model": "{}", "precision": "{}", "kv": "{} KV", "batch": "batch {}", "users": "{} users",
@@ -121,7 +121,7 @@ def beside_plan(claim: Claim, judged: Judged) -> Judged:
     if not judged.ruling.startswith("holds") or all(each.subject != "memory" for each in judged.of("claim-computed")):
         return judged
     view, sizes = View(claim), claim.all("params")
-    device, model = device_of(view), view.name("model") or (f"{sizes[0].value / 1e9:g}B" if sizes else None)
+    device, model = said_device(view), view.name("model") or (f"{sizes[0].value / 1e9:g}B" if sizes else None)
     if device is None or model is None or claim.all("bytes"):
         return judged
     from twinlens.api.plan.fit import fit

@@ -6,7 +6,7 @@ import re
 
 from twinlens.claims.memory import does_not_fit
 from twinlens.claims.said import Answer, Bound, Case, Gap, Term, View, assumed, beside, lacking, part_of_whole, solved
-from twinlens.claims.subject import bandwidth_of, context_of, device_of, devices_of, peak_of, stored_of, subject_of
+from twinlens.claims.subject import bandwidth_of, context_of, devices_of, peak_of, said_device, said_model, stored_of
 from twinlens.theory.flop import prefill_flop
 from twinlens.theory.roofline import batch_at_ridge, expected_tokens
 
@@ -24,7 +24,7 @@ def prefill(view: View) -> Answer | Gap | None:
         claimed, is_time = view.one("time") or view.one("token_time"), True
     if claimed is None:
         return _prefill_flop(view)
-    subject, (peak, notes), context = subject_of(view), peak_of(view), context_of(view)
+    subject, (peak, notes), context = said_model(view), peak_of(view), context_of(view)
     if subject is None or peak is None or (is_time and context is None):
         needed = {"model": subject, "device": peak, "context": context if is_time else 1}
         return Gap("ttft" if is_time else "prefill-rate", lacking(needed))
@@ -62,7 +62,7 @@ def prefill(view: View) -> Answer | Gap | None:
 
 
 def _prefill_flop(view: View) -> Answer | Gap | None:
-    claimed, subject, context = view.one("flop"), subject_of(view), context_of(view)
+    claimed, subject, context = view.one("flop"), said_model(view), context_of(view)
     if claimed is None:
         return None
     if subject is None or context is None:
@@ -191,7 +191,7 @@ def all_reduce_share(view: View) -> Answer | Gap | None:
     shares = view.all("share")
     mfu = next((each for each in shares if "MFU" in each.text), None)
     claimed = part_of_whole(next((each for each in shares if each is not mfu), None))
-    subject, many, bus, device = subject_of(view), view.value("devices"), view.value("bandwidth"), device_of(view)
+    subject, many, bus, device = said_model(view), view.value("devices"), view.value("bandwidth"), said_device(view)
     peak = view.value("flop_rate") or (device[0].rate("bf16") if device else None)
     shape = subject.shape if subject else None
     needed = {

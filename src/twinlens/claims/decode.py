@@ -19,9 +19,9 @@ from twinlens.claims.subject import (
     devices_of,
     is_memory_of_device,
     peak_of,
+    said_model,
     stored_as,
     stored_of,
-    subject_of,
 )
 from twinlens.record.finding import Finding
 from twinlens.theory.flop import decode_flop
@@ -85,7 +85,7 @@ def _decode(view: View, claimed: Said | None, *, is_time: bool) -> Answer | Gap 
             replace(view.claim, said=tuple(each for each in view.claim.said if each.kind != "devices")), view.used
         )
     bandwidth, where = bandwidth_of(view)
-    subject = subject_of(view)
+    subject = said_model(view)
     weights = _weights(view, subject)
     unsaid = [name for name in ("batch", "context") if not view.peek("sequences" if name == "batch" else name)]
     missing = [*(("bandwidth",) if bandwidth is None else ())]

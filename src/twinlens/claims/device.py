@@ -8,7 +8,7 @@ from __future__ import annotations
 from twinlens.claims.memory import visible
 from twinlens.claims.part import link_rates
 from twinlens.claims.said import Answer, Case, Gap, Said, Term, View, remark
-from twinlens.claims.subject import device_of, devices_of
+from twinlens.claims.subject import devices_of, said_device
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 from twinlens.spec.model.reference import load_model
@@ -40,7 +40,7 @@ def power(view: View) -> Answer | None:
 
 def rate(view: View) -> Answer | Gap | None:
     """ "An H100 has 1979 TFLOPS FP8": the dense rate of a format, or with structured sparsity where that is said."""
-    said, device = view.one("flop_rate"), device_of(view)
+    said, device = view.one("flop_rate"), said_device(view)
     if said is None or device is None or view.about("mfu", "all-reduce") or view.peek("share"):
         return None
     view.says("peak", "dense")
@@ -60,7 +60,7 @@ def rate(view: View) -> Answer | Gap | None:
 
 
 def _of_sheet(view: View, kind: str, what: str, unit: str) -> Answer | None:
-    said, device = view.one(kind), device_of(view)
+    said, device = view.one(kind), said_device(view)
     if said is None or device is None or view.claim.names("link"):
         return None
     view.says("machine", "bandwidth", "peak")
@@ -123,7 +123,7 @@ def link(view: View) -> Answer | Gap | None:
     claimed = view.one("bandwidth") if name else None
     if claimed is None or name is None or view.peek("rate") or view.about("all-reduce"):
         return None
-    device = device_of(view)
+    device = said_device(view)
     if name == "nvlink" and device is not None and (device[0].link or "").startswith("nvlink"):
         name = device[0].link or name
     view.says("per-device")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from twinlens.claims.memory import of_kv
 from twinlens.claims.names import KV_BYTES
 from twinlens.claims.said import Answer, Case, Gap, Said, Term, View, assumed, lacking, product, remark, solved
-from twinlens.claims.subject import Cache, Notes, Subject, cache_of, context_of, kv_terms, subject_of
+from twinlens.claims.subject import Cache, Notes, Subject, cache_of, context_of, kv_terms, said_model
 from twinlens.record.finding import Finding
 
 _NEAR = 0.08  # a solution is named by round numbers where these come this close
@@ -28,7 +28,7 @@ def kv_size(view: View) -> Answer | Gap | None:
     claimed = view.one("kv_bytes") or view.one("bytes")
     if claimed is None:
         return None
-    subject = subject_of(view)
+    subject = said_model(view)
     cache, context = cache_of(view, subject), context_of(view)
     users = 1.0 if view.says("single") else view.value("sequences")
     if cache is None or context is None:
@@ -46,7 +46,7 @@ def kv_size(view: View) -> Answer | Gap | None:
 
 def kv_room(view: View) -> Answer | None:
     """ "60 GB of KV are enough for 55 users at 8K": the cache of all against its room."""
-    room, subject = view.one("bytes"), subject_of(view)
+    room, subject = view.one("bytes"), said_model(view)
     cache, context, users = cache_of(view, subject), context_of(view), view.value("sequences")
     if room is None or cache is None or context is None or users is None or not (of_kv(view) and view.says("fits")):
         return None
@@ -102,7 +102,7 @@ def kv_each(view: View) -> Answer | Gap | None:
     if not view.says("kv") and (claimed.kind != "kv_token" or claimed.value > _MOST_PER_TOKEN):
         return None
     view.says("per-token")
-    subject = subject_of(view)
+    subject = said_model(view)
     cache = cache_of(View(view.claim) if view.peek("kv_token") else view, subject)
     view.name("format"), view.name("kv_format")
     if cache is None or (view.peek("kv_token") and cache.shape is None and not view.peek("layers")):
@@ -131,7 +131,7 @@ def kv_tokens(view: View) -> Answer | Gap | None:
     if claimed is None or not view.says("kv") or not view.says("fits") or not view.peek("bytes"):
         return None
     is_capacity = any(each.text.lower().startswith("hold") for each in view.claim.words if each.name == "fits")
-    subject, room = subject_of(view), view.value("bytes")
+    subject, room = said_model(view), view.value("bytes")
     cache = cache_of(view, subject)
     if cache is None or room is None:
         return Gap("kv-tokens", lacking({"model-layers": cache, "device": room}))

@@ -28,12 +28,12 @@ from twinlens.claims.subject import (
     Subject,
     cache_of,
     context_of,
-    device_of,
     devices_of,
     room_of,
+    said_device,
+    said_model,
     stored_as,
     stored_of,
-    subject_of,
 )
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
@@ -60,7 +60,7 @@ _GIB = 1024**3 / 1e9
 
 def weights_size(view: View) -> Answer | Gap | None:
     """ "70B Q4 is 40 GB": bytes of the weights, of all devices or of each."""
-    claimed, subject = view.one("bytes"), subject_of(view)
+    claimed, subject = view.one("bytes"), said_model(view)
     if claimed is None or subject is None or view.about("training", "lora") or view.peek("bytes_per_param"):
         return None
     if view.about("kv") and not view.peek("kv_bytes"):
@@ -110,7 +110,7 @@ def fit(view: View) -> Answer | Gap | None:
     if not is_asked or is_size or (view.about("training") and not is_adapter):
         return None
     view.says("training", "weights", "machine")
-    subject = subject_of(view)
+    subject = said_model(view)
     room, where = room_of(view)
     if subject is None or room is None:
         return Gap("memory", lacking({"model": subject, "device": room}))
@@ -141,7 +141,7 @@ def fit(view: View) -> Answer | Gap | None:
     )  # fmt: skip
     return room_answer(
         view, room, cases, notes, missing, tuple(_room_made(view, subject, cases, room, cache)),
-        visible(device[0]) if (device := device_of(view)) and not view.peek("bytes") else (),
+        visible(device[0]) if (device := said_device(view)) and not view.peek("bytes") else (),
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def _with_scales(stored: tuple[Stored, ...]) -> tuple[Stored, ...]:
 def left_over(view: View) -> Answer | Gap | None:
     """ "405B in FP8 leaves 720 GB of 8 H200 for KV": the memory of the devices without the weights."""
     said = next((each for each in view.claim.all("bytes") if _is_left(view.claim.text, each)), None)
-    subject, device = subject_of(view), device_of(view)
+    subject, device = said_model(view), said_device(view)
     if said is None or subject is None or device is None or any(map(view.peek, ("context", "sequences"))):
         return None
     stored = stored_of(view, subject)
@@ -241,7 +241,7 @@ def does_not_fit(view: View, stored: tuple[Stored, ...], held: float) -> Finding
 
     Neither the datasheet nor the driver is taken as the limit, but the larger of both.
     """
-    device = device_of(view)
+    device = said_device(view)
     if device is None or not stored or view.peek("bandwidth"):
         return None
     room = max(device[0].memory_bytes, device[0].memory_visible_bytes or 0) * (devices_of(view) or 1.0)

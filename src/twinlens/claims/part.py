@@ -11,11 +11,11 @@ from twinlens.claims.subject import (
     Notes,
     Subject,
     bandwidth_of,
-    device_of,
     devices_of,
     peak_of,
+    said_device,
+    said_model,
     stored_of,
-    subject_of,
 )
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import shipped
@@ -60,7 +60,7 @@ def _rate(view: View) -> Part | None:
 
 
 def _params(view: View, active: bool) -> Part | None:
-    subject = subject_of(view)
+    subject = said_model(view)
     if subject is None:
         return None
     value = subject.active if active else subject.params
@@ -86,7 +86,7 @@ def _peak(view: View) -> Part | None:
 
 def _own_peak(view: View) -> Part | None:
     """The peak of the device, where FLOP/s that are reached are said beside it."""
-    device = device_of(view)
+    device = said_device(view)
     if device is None:
         return None
     form = view.name("format")
@@ -97,7 +97,7 @@ def _own_peak(view: View) -> Part | None:
 
 def _power(view: View) -> Part | None:
     """Power as said, else by the datasheet of the device."""
-    said, device = view.value("power"), device_of(view)
+    said, device = view.value("power"), said_device(view)
     if said is not None or device is None or not device[0].tdp_w:
         return None if said is None else Part("w", ((said, ""),))
     watts = float(device[0].tdp_w)
@@ -138,7 +138,7 @@ def _link_rate(view: View) -> Part | None:
 
 def _is_peak(view: View) -> bool:
     """Whether FLOP/s are those that a device has, and not what it reaches."""
-    device, said = device_of(view), view.one("flop_rate")
+    device, said = said_device(view), view.one("flop_rate")
     if device is None or said is None:
         return False
     rates = [device[0].rate(name) for name in ("bf16", "fp16", "fp8", "fp4", "int8", "fp32")]
@@ -148,7 +148,7 @@ def _is_peak(view: View) -> bool:
 def _work(view: View) -> Part | None:
     """FLOP of training: 6·N·D, or as said."""
     tokens = view.value("tokens")
-    subject = subject_of(view) if tokens is not None else None
+    subject = said_model(view) if tokens is not None else None
     if subject is not None and tokens is not None:
         times = 6 * tokens
         also = tuple((value * times, words) for value, words in _also(subject, subject.active, True))
@@ -181,7 +181,7 @@ def _utilisation(view: View) -> Part | None:
 
 def _read(view: View) -> Part | None:
     """Bytes that a step reads: as said, else the weights of the model in each format that is meant."""
-    said, subject = view.value("bytes"), subject_of(view)
+    said, subject = view.value("bytes"), said_model(view)
     if said is not None:
         return Part("bytes", ((said, ""),))
     stored = stored_of(view, subject) if subject else ()

@@ -8,7 +8,7 @@ from twinlens.claims.algebra import UNITS
 from twinlens.claims.names import DEVICES, FORMATS, device_at
 from twinlens.claims.part import link_rates
 from twinlens.claims.said import UNREADABLE, Answer, Case, Gap, Said, Term, View
-from twinlens.claims.subject import Subject, stored_as, subject_of
+from twinlens.claims.subject import Subject, said_model, stored_as
 from twinlens.errors import BadInput
 from twinlens.spec.device import load_device
 from twinlens.theory.layout import OPTIMIZERS
@@ -124,7 +124,7 @@ def _devices(view: View, claimed: Said, one: str, other: str) -> Answer | Gap:
 def _formats(view: View, claimed: Said, one: str, other: str) -> Answer | Gap:
     """Bytes against bytes: what a decode step gains where weights are all that it reads."""
     view.says("ratio")
-    subject = subject_of(view) or Subject(1e9, None)
+    subject = said_model(view) or Subject(1e9, None)
     wide, narrow = sorted(((stored_as(subject, name), word) for word in (one, other) for name in FORMATS[word][:1]),
                           key=lambda each: -each[0].bits)  # fmt: skip
     cases = tuple(

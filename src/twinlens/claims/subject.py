@@ -53,7 +53,7 @@ class Stored:
     name: str
 
 
-def subject_of(view: View) -> Subject | None:
+def said_model(view: View) -> Subject | None:
     """The model of a claim by its name, else by its size; None where neither is said."""
     name, said = view.name("model"), view.claim.all("params")
     if name is not None:
@@ -146,7 +146,7 @@ def context_of(view: View) -> float | None:
     return view.value("context") if view.peek("context") else view.value("tokens")
 
 
-def device_of(view: View) -> tuple[Device, Notes] | None:
+def said_device(view: View) -> tuple[Device, Notes] | None:
     """The device of a claim; a short name is read as the usual one, which is said."""
     name = view.name("device")
     if name is None:
@@ -166,7 +166,7 @@ def devices_of(view: View) -> float | None:
 def room_of(view: View) -> tuple[float | None, Notes]:
     """Bytes of all devices: as said of each, else as said, else of the device in the catalogue."""
     many = devices_of(view) or 1.0
-    device = device_of(view)
+    device = said_device(view)
     each, whole = view.claim.all("card_bytes"), view.claim.all("bytes")
     own = float(device[0].memory_bytes) if device else None
     for said in (*each, *whole):
@@ -193,18 +193,18 @@ def _is_beside(view: View, whole: tuple[Said, ...]) -> bool:
 
 def is_memory_of_device(view: View, said: Said) -> bool:
     """Whether bytes are the memory of the device beside them ("H100 80GB", in GB or GiB), and not those of weights."""
-    found = device_of(view)
+    found = said_device(view)
     return found is not None and 0.92 <= said.value / found[0].memory_bytes <= 1.08
 
 
 def bandwidth_of(view: View) -> tuple[float | None, Notes]:
     """Bandwidth of all devices together, as said or by the datasheet."""
     if view.peek("bandwidth"):
-        value, many, known = view.value("bandwidth") or 0.0, devices_of(view) or 1.0, device_of(view)
+        value, many, known = view.value("bandwidth") or 0.0, devices_of(view) or 1.0, said_device(view)
         is_all = known is not None and abs(value / (known[0].bandwidth_bytes_per_s * many) - 1) < _NEAR
         is_all = is_all or view.says("of-all")
         return value * (1.0 if is_all else many), ()  # said of one device, as makers do
-    device, many = device_of(view), devices_of(view) or 1.0
+    device, many = said_device(view), devices_of(view) or 1.0
     if device is None:
         return None, ()
     rate = device[0].bandwidth_bytes_per_s
@@ -215,7 +215,7 @@ def peak_of(view: View) -> tuple[float | None, Notes]:
     """FLOP/s of one device as said, else its own in the format that multiplies, and what was assumed for it."""
     if view.peek("flop_rate"):
         return view.value("flop_rate"), ()
-    device = device_of(view)
+    device = said_device(view)
     if device is None:
         return None, ()
     rate = device[0].rate(_RATE_OF.get(view.name("format") or "", "bf16"))

@@ -22,8 +22,8 @@ from twinlens.claims.said import (
 from twinlens.claims.subject import (
     devices_of,
     room_of,
+    said_model,
     stored_of,
-    subject_of,
 )
 from twinlens.record.finding import Finding
 from twinlens.theory.layout import LAYOUTS, OPTIMIZERS, with_optimizer
@@ -50,7 +50,7 @@ def training_memory(view: View) -> Answer | Gap | None:
     if claimed is None or not asked or view.name("format") == "qlora":
         return None
     view.says("weights", "sharded", "needs")
-    subject = subject_of(view)
+    subject = said_model(view)
     if view.about("lora") and subject is not None:
         stored = stored_of(view, subject, "bf16")[0]
         least = subject.params * (stored.bits if view.claim.names("format") else 4.0) / 8  # a frozen copy may be narrow
@@ -134,7 +134,7 @@ def training_fit(view: View) -> Answer | Gap | None:
         map(view.peek, ("time", "rate", "tokens", "share"))
     ):
         return None
-    subject = subject_of(view)
+    subject = said_model(view)
     room, where = room_of(view)
     if subject is None or room is None:
         return Gap("training-memory", lacking({"model": subject, "device": room}))

@@ -63,16 +63,7 @@ def _other(value: float, unit: str) -> str:
         return show(value, WATTS)
     if unit == "j/token":
         return f"{digits(value)} J/token"
-    return f"{counted(value)} {unit}" if abs(value) >= 1000 else f"{digits(value)} {unit}"
-
-
-def factor(computed: float, low: float | None, high: float | None) -> str:
-    """ ", 4.3 times the claim": how far a computed value is from the nearest end of a claim; "" within a tenth."""
-    if not low or not high:
-        return ""
-    nearest = low if computed < low else high if computed > high else computed
-    ratio = computed / nearest
-    return "" if 0.91 < ratio < 1.1 else f", {digits(ratio, 2)} times the claim"
+    return f"{_count(value)} {unit}" if abs(value) >= 1000 else f"{digits(value)} {unit}"
 
 
 def span(low: float, high: float, unit: str) -> str:
@@ -118,7 +109,7 @@ def _small(size: float) -> str:
     return shown.rstrip("0").ljust(4, "0")
 
 
-def counted(value: float) -> str:
+def _count(value: float) -> str:
     """A count of many: "304,167"; "1.45e+12" from ten thousand million on."""
     if abs(value) >= 1e10:
         return f"{value:.3g}"

@@ -7,7 +7,7 @@ from typing import Any
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean, join_names
-from twinlens.reporting.wording.amount import amount, factor, span
+from twinlens.reporting.wording.amount import amount, span
 from twinlens.reporting.wording.number import number, numbers
 from twinlens.units import digits
 
@@ -92,8 +92,17 @@ def compared(finding: Finding) -> str:
         room = amount(number(finding, "claimed_low"), unit)
         return f"{name}: {amount(computed, unit)} needed{spread}, {room} there."
     least = {"at-most": "at most ", "at-least": "at least "}.get(bound, "")
-    size = "" if spread else factor(computed, number(finding, "claimed_low"), number(finding, "claimed_high"))
+    size = "" if spread else _times_the_claim(computed, number(finding, "claimed_low"), number(finding, "claimed_high"))
     return f"{name}: claimed {clean(said, 40)}, {least}{amount(computed, unit)} computed{spread}{size}."
+
+
+def _times_the_claim(computed: float, low: float | None, high: float | None) -> str:
+    """ ", 4.3 times the claim": how far a computed value is from the nearest end of a claim; "" within a tenth."""
+    if not low or not high:
+        return ""
+    nearest = low if computed < low else high if computed > high else computed
+    ratio = computed / nearest
+    return "" if 0.91 < ratio < 1.1 else f", {digits(ratio, 2)} times the claim"
 
 
 def computed(finding: Finding) -> str:

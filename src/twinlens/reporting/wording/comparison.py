@@ -10,7 +10,7 @@ from twinlens.comparison.effect import Effect
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
 from twinlens.reporting.display import clean, factor, factor_bounds, join_names
-from twinlens.reporting.wording.number import number, numbers, percent, subject_of
+from twinlens.reporting.wording.number import named_by, number, numbers, percent
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import BYTES, show
 
@@ -49,14 +49,14 @@ def limit_passed(finding: Finding) -> str:
     limit, name = numbers(finding, "limit", "name")
     ratio = finding.evidence["ratio"]
     size = f"{factor(ratio)} ({factor_bounds(ratio)})"
-    whose = f"{subject_of(finding)} of {clean(name, 60)}"
+    whose = f"{named_by(finding)} of {clean(name, 60)}"
     return f"{whose} is {size} that of the baseline, beyond the limit of {_change(limit)}."
 
 
 def _undecided(finding: Finding, limit: float, name: str) -> str:
     ratio, needed, runs = finding.evidence["ratio"], finding.numbers.get("needed"), number(finding, "runs")
     where = (
-        f"{subject_of(finding)} of {clean(name, 60)} is {factor(ratio)} ({factor_bounds(ratio)}) that of the baseline, "
+        f"{named_by(finding)} of {clean(name, 60)} is {factor(ratio)} ({factor_bounds(ratio)}) that of the baseline, "
         f"and the limit of {_change(limit)} lies in that interval."
     )
     if needed is None:
@@ -70,7 +70,7 @@ def limit_unjudged(finding: Finding) -> str:
         folder = clean(str(finding.numbers.get("folder") or ""), 60)
         where = f"{folder} has no such point" if folder else "no other point is there to set beside it"
         return (
-            f"Whether {subject_of(finding)} of {clean(name, 60)} keeps the limit of {_change(limit)} cannot be said: "
+            f"Whether {named_by(finding)} of {clean(name, 60)} keeps the limit of {_change(limit)} cannot be said: "
             f"it is a point of the baseline, and {where}."
         )
     if "needed" in finding.numbers:
@@ -82,7 +82,7 @@ def limit_unjudged(finding: Finding) -> str:
     if finding.numbers.get("verdict") in ("not comparable", "category error"):
         why = "these runs are not comparable"
     return (
-        f"Whether {subject_of(finding)} of {clean(name, 60)} keeps the limit of {_change(limit)} cannot be said: {why}."
+        f"Whether {named_by(finding)} of {clean(name, 60)} keeps the limit of {_change(limit)} cannot be said: {why}."
     )
 
 

@@ -12,7 +12,7 @@ from twinlens.pages import own_page, section, wordings
 from twinlens.record.codec import decode
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording.number import subject_of
+from twinlens.reporting.wording.number import named_by
 from twinlens.reporting.wording.template import Form, filled, holds
 
 _ENDS = (".", "!", "?", "…")
@@ -24,7 +24,7 @@ def sentence_of(finding: Finding) -> str:
     """The finding as one sentence that is safe to show; a code of a newer version gives a general one."""
     text = _made(finding, "sentence", "clause")
     if text is None:
-        about = f" ({subject_of(finding)})" if finding.subject else ""
+        about = f" ({named_by(finding)})" if finding.subject else ""
         weight = {"disqualifies": "so the run is not valid", "warns": "read it with care"}.get(finding.severity)
         text = f"A check found {finding.code!r}{about}{f': {weight}' if weight else ''}."
     text = clean(text, 600)

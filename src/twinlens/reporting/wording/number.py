@@ -26,7 +26,7 @@ def numbers(finding: Finding, *names: str) -> tuple[Any, ...]:
     return tuple(number(finding, name) for name in names)
 
 
-def subject_of(finding: Finding) -> str:
+def named_by(finding: Finding) -> str:
     """The subject of a finding: the label of a metric or of a limit, else as it stands."""
     if finding.subject in LIMITS:
         return LIMITS[finding.subject]
@@ -43,7 +43,7 @@ def how_often(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def span(estimate: Estimate) -> str:
+def with_interval(estimate: Estimate) -> str:
     """A number with its interval: "1.02 (0.98 to 1.05)"."""
     if estimate.value is None:
         return "an unknown share"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording.number import LIMITS, number, numbers, subject_of
+from twinlens.reporting.wording.number import LIMITS, named_by, number, numbers
 from twinlens.units import RATIO, SECONDS, show
 
 _LOST = {"cut_off": "were cut off", "refused": "were refused", "failed": "failed"}
@@ -44,7 +44,7 @@ def kept(finding: Finding) -> str:
     share, limit_s = (float(value) for value in numbers(finding, "share", "limit_s"))
     low, high = finding.numbers.get("low"), finding.numbers.get("high")
     known = "" if low is None or high is None else f" (95 % interval {_ends(low, high)})"
-    return f"{show(share, RATIO)} of requests keep {subject_of(finding)} ≤ {show(limit_s, SECONDS)}{known}"
+    return f"{show(share, RATIO)} of requests keep {named_by(finding)} ≤ {show(limit_s, SECONDS)}{known}"
 
 
 _WAITS = {

@@ -20,7 +20,7 @@ from typing import Any
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean, clean_end, join_names
-from twinlens.reporting.wording.number import how_often, number, percent, span, subject_of
+from twinlens.reporting.wording.number import how_often, named_by, number, percent, with_interval
 from twinlens.units import BYTES, NATS, SECONDS, digits, show
 
 Form = Callable[..., str]
@@ -85,7 +85,7 @@ def _field(finding: Finding, name: str, form: str, forms: Mapping[str, Form]) ->
 
 def _value(name: str, finding: Finding) -> Any:
     if name == "about":
-        return subject_of(finding)
+        return named_by(finding)
     if name in ("subject", "severity"):
         return getattr(finding, name)
     if name == "because":
@@ -126,7 +126,7 @@ FORMS: dict[str, Form] = {
     "first": lambda text: text[:1].upper() + text[1:],
     "quoted": repr,
     "toml": lambda value: str(value).lower() if isinstance(value, bool) else str(value),
-    "span": span,
+    "span": with_interval,
     "ends": _ends,
 }
 """Forms by their word; a number after it is an argument: `list 3` names the first three."""

@@ -8,7 +8,7 @@ from typing import Any
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording.number import number, numbers, subject_of
+from twinlens.reporting.wording.number import named_by, number, numbers
 from twinlens.units import BYTES, JOULES, RATIO, SECONDS, WATTS, show
 
 
@@ -55,7 +55,7 @@ IMPOSSIBLE = (
 
 
 def impossible_share(finding: Finding) -> str:
-    return f"{subject_of(finding)} is {show(float(number(finding, 'share')), RATIO)}, {IMPOSSIBLE}."
+    return f"{named_by(finding)} is {show(float(number(finding, 'share')), RATIO)}, {IMPOSSIBLE}."
 
 
 def ceiling_moved(finding: Finding) -> str:
