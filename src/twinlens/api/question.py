@@ -43,14 +43,14 @@ class Option:
     """Says how an answer is told, or when to stop: of the command line, and no keyword of the Python function."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        inner, read = handler(source), self.kind.read
+        read = self.kind.read
         if read is None:
-            return inner
+            return handler(source)
 
         def value_of(word: object, info: core_schema.ValidationInfo) -> Any:
             return read(said(info.field_name or ""), word)
 
-        return core_schema.with_info_before_validator_function(value_of, inner)
+        return core_schema.with_info_plain_validator_function(value_of)
 
 
 def option(words: str, kind: Kind, *names: str, head: str = "") -> Option:
@@ -195,6 +195,8 @@ def asks(verb: Verb, *questions: type[Question]) -> Callable[[F], F]:
 def shown_type(question: type[Question], name: str) -> str:
     """The type of a keyword in Python: a value or, where a word is read, its word."""
     kinds, reads = _members(question.model_fields[name].annotation), option_of(question, name).kind.read is not None
+    if get_origin(kinds[0]) is tuple and get_args(kinds[0])[0].__module__.startswith("twinlens"):
+        return "str"  # several in one word
     if get_origin(kinds[0]) is tuple:
         return "str | Sequence[str]" if not reads and get_args(kinds[0])[0] is str else "str | Sequence[Any]"
     names = ["str | Path" if kind is Path else kind.__name__ for kind in kinds]

@@ -97,16 +97,16 @@ class PlanFitWords(TypedDict, total=False):
 class PlanCostWords(TypedDict, total=False):
     model: str | None
     device: str | None
-    devices: str | None
+    devices: int | str | None
     precision: str | None
-    tensor: str | None
+    tensor: int | str | None
     engine: str | None
-    ttft: str | None
-    tpot: str | None
+    ttft: float | str | None
+    tpot: float | str | None
     of: str | None
     like: str | Path | None
-    input_tokens: str | None
-    output_tokens: str | None
+    input_tokens: float | str | None
+    output_tokens: float | str | None
     rent: str | None
     reserved: str | None
     buy: str | None
@@ -115,25 +115,25 @@ class PlanCostWords(TypedDict, total=False):
     residual: str | None
     fixed: str | None
     energy: str | None
-    power: str | None
-    idle_power: str | None
-    host: str | None
-    pue: str | None
-    busy: str | None
+    power: float | str | None
+    idle_power: float | str | None
+    host: float | str | None
+    pue: float | str | None
+    busy: float | str | None
     catalogue: str | Path | None
     way: str | None
-    life: str | None
-    output_weight: str | None
-    retries: str | None
-    hits: str | None
-    users: str | None
-    uses: str | None
-    days: str | None
+    life: float | str | None
+    output_weight: float | str | None
+    retries: float | str | None
+    hits: float | str | None
+    users: int | str | None
+    uses: float | str | None
+    days: float | str | None
     revenue: str | None
     training: str | None
-    training_hours: str | None
-    requests: str | None
-    carbon: str | None
+    training_hours: float | str | None
+    requests: int | str | None
+    carbon: float | str | None
     carbon_source: str | None
 
 class PlanChooseWords(TypedDict, total=False):
@@ -201,17 +201,17 @@ class PlanCapacityWords(TypedDict, total=False):
 class PlanRoiWords(TypedDict, total=False):
     model: str | None
     device: str | None
-    devices: str | None
+    devices: int | str | None
     precision: str | None
-    tensor: str | None
+    tensor: int | str | None
     engine: str | None
-    ttft: str | None
-    tpot: str | None
+    ttft: float | str | None
+    tpot: float | str | None
     of: str | None
-    throughput: str | None
+    throughput: float | str | None
     like: str | Path | None
-    input_tokens: str | None
-    output_tokens: str | None
+    input_tokens: float | str | None
+    output_tokens: float | str | None
     rent: str | None
     reserved: str | None
     buy: str | None
@@ -220,21 +220,21 @@ class PlanRoiWords(TypedDict, total=False):
     residual: str | None
     fixed: str | None
     energy: str | None
-    power: str | None
-    idle_power: str | None
-    host: str | None
-    pue: str | None
-    busy: str | None
+    power: float | str | None
+    idle_power: float | str | None
+    host: float | str | None
+    pue: float | str | None
+    busy: float | str | None
     catalogue: str | Path | None
-    hours: str | None
+    hours: float | str | None
     months: Any | None
-    resale_falls: str | None
-    rent_falls: str | None
+    resale_falls: Decimal | str | None
+    rent_falls: Decimal | str | None
     warranty: str | None
-    discount: str | None
-    delivery: str | None
-    finance: str | None
-    finance_months: str | None
+    discount: Decimal | str | None
+    delivery: int | str | None
+    finance: Decimal | str | None
+    finance_months: int | str | None
 
 class PlanCalibrateWords(TypedDict, total=False):
     device: str | None

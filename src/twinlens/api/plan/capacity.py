@@ -117,7 +117,7 @@ def capacity(model: str | None = None, **words: Unpack[PlanCapacityWords]) -> Ca
     given = {"model": model, **words}
     if given.get("train") is not None:
         return _training(TrainingCapacityAsked.read(VERB.name, given, ServingCapacityAsked))
-    return _serving(ServingCapacityAsked.read(VERB.name, given, TrainingCapacityAsked))
+    return served(ServingCapacityAsked.read(VERB.name, given, TrainingCapacityAsked))
 
 
 def _training(asked: TrainingCapacityAsked) -> CapacityResult:
@@ -127,7 +127,8 @@ def _training(asked: TrainingCapacityAsked) -> CapacityResult:
     return CapacityResult(training_capacity(steps), (*notes, *more))
 
 
-def _serving(asked: ServingCapacityAsked) -> CapacityResult:
+def served(asked: ServingCapacityAsked) -> CapacityResult:
+    """How much a machine serves, where the words are read already."""
     subject, card, notes = _read(asked)
     plain = None if asked.precision is None else spoken(weight_format_of(asked.precision, subject))
     if plain is not None:

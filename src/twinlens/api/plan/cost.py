@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.documented import Documented, as_json
 from twinlens.api.plan.predicted import predicted
-from twinlens.api.plan.reading.amount import UNREADABLE, above_zero, grams_of, whole_of
-from twinlens.api.plan.reading.money import Prices, machine_of, traffic_of, volume_of, way_of
-from twinlens.api.plan.reading.options import MONEY
-from twinlens.api.plan.reading.paid import PAID, Paid
-from twinlens.api.plan.reading.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.api.plan.reading.amount import UNREADABLE, grams_of, up_to, whole_of
+from twinlens.api.plan.reading.money import PAID, WAYS, Paid, Prices, machine_of, share_up_to, traffic_of, way_of
+from twinlens.api.plan.reading.options import MONTHS, WHOLE, WORDS, one
+from twinlens.api.plan.reading.prices import MONEY, UNUSABLE, Typed, one_currency, price_of, prices_of, quoted
 from twinlens.api.plan.reading.subject import device_of
 from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.cost.answer import Cost, Training, carbon_of
 from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import Traffic, of_api, on_machine
-from twinlens.planning.cost.volume import month_of
+from twinlens.planning.cost.volume import Volume, month_of
 from twinlens.planning.figure import Figure, Input
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
@@ -51,23 +49,32 @@ class CostResult(Documented):
         return as_json(self.why(), self.notes)
 
 
+def _users(name: str, word: object) -> int:
+    return whole_of(name, word, 1e10)
+
+
+_WEIGHT, _HOURS = Kind("TIMES", up_to(1000)), Kind("HOURS", up_to(1e12))
+
+
 class CostAsked(Paid):
     """What serving costs."""
 
-    way: Annotated[str, option("rent, reserved, buy or api, where several have a price.", Kind("HOW"))] | None = None
-    life: Annotated[str, option("Over which it is written off: '36 months'.", Kind("TIME"))] | None = None
-    output_weight: Annotated[str, option("An output token, in input tokens: 4.", Kind("TIMES"))] | None = None
-    retries: Annotated[str, option("Requests made again: 3%.", Kind("SHARE"))] | None = None
-    hits: Annotated[str, option("Answered from a cache, without the model: 20%.", Kind("SHARE"))] | None = None
-    users: Annotated[str, option("In a month.", Kind("COUNT"))] | None = None
-    uses: Annotated[str, option("Requests of a user a day.", Kind("COUNT"))] | None = None
-    days: Annotated[str, option("Of a month; 365 / 12 without it.", Kind("COUNT"))] | None = None
-    revenue: Annotated[str, option("Of a user: '20 USD/user/month', for the margin.", MONEY)] | None = None
-    training: Annotated[str, option("Of the training run: '100M USD'.", MONEY, head="Money")] | None = None
-    training_hours: Annotated[str, option("Device-hours of it, at the rent.", Kind("HOURS"))] | None = None
-    requests: Annotated[str, option("That the training run is spread over.", Kind("COUNT"))] | None = None
-    carbon: Annotated[str, option("Of the grid: '400 g/kWh'.", Kind("AMOUNT"))] | None = None
-    carbon_source: Annotated[str, option("Who says so, and for when.", Kind("WORDS"))] | None = None
+    way: Annotated[str, option("rent, reserved, buy or api, where several have a price.", one("HOW", WAYS))] | None = (
+        None
+    )
+    life: Annotated[float, option("Over which it is written off: '36 months'.", MONTHS)] | None = None
+    output_weight: Annotated[float, option("An output token, in input tokens: 4.", _WEIGHT)] | None = None
+    retries: Annotated[float, option("Requests made again: 3%.", share_up_to(10.0))] | None = None
+    hits: Annotated[float, option("Answered from a cache, without the model: 20%.", share_up_to(0.999))] | None = None
+    users: Annotated[int, option("In a month.", Kind("COUNT", _users))] | None = None
+    uses: Annotated[float, option("Requests of a user a day.", Kind("COUNT", up_to(1e6)))] | None = None
+    days: Annotated[float, option("Of a month; 365 / 12 without it.", Kind("COUNT", up_to(31)))] | None = None
+    revenue: Annotated[Typed, option("Of a user: '20 USD/user/month', for the margin.", MONEY)] | None = None
+    training: Annotated[Typed, option("Of the training run: '100M USD'.", MONEY, head="Money")] | None = None
+    training_hours: Annotated[float, option("Device-hours of it, at the rent.", _HOURS)] | None = None
+    requests: Annotated[int, option("That the training run is spread over.", WHOLE)] | None = None
+    carbon: Annotated[float, option("Of the grid: '400 g/kWh'.", Kind("AMOUNT", grams_of))] | None = None
+    carbon_source: Annotated[str, option("Who says so, and for when.", WORDS)] | None = None
 
 
 VERB = Verb("plan cost", (CostAsked,), "--throughput '4 requests/s' --rent '3 USD/h'", "Every figure with its formula.",
@@ -83,9 +90,8 @@ def cost(throughput: object = None, **words: Unpack[PlanCostWords]) -> CostResul
     and for prices that are missing, undated, mixed or per something else (TL234).
     """
     asked = CostAsked.read(VERB.name, {"throughput": throughput, **words})
-    options = asked.model_dump(exclude_none=True)
     whole = catalogue_of(catalogue_folder(asked.catalogue))
-    known = dict(prices_of({name: options.get(name) for name in (*PAID, "training", "revenue")}, asked.prices))
+    known = prices_of(asked, (*PAID, "training", "revenue"), asked.prices)
     named, read = device_of(asked.device, whole) if asked.device else (None, ())
     how = way_of(asked.way, known, named)
     if how != "api" and how not in known:
@@ -95,18 +101,31 @@ def cost(throughput: object = None, **words: Unpack[PlanCostWords]) -> CostResul
             )
         known[how] = (quoted(how, named.name, whole),)
         one_currency(each for several in known.values() for each in several)
-    modelled = predicted(asked.device, asked.devices, options, asked.catalogue)
-    traffic, power_w, notes = traffic_of(asked.throughput, asked.like, how, options, modelled)
+    modelled = predicted(asked)
+    traffic, power_w, notes = traffic_of(asked, how, modelled)
+    traffic = replace(traffic, output_weight=asked.output_weight, retries=asked.retries, hits=asked.hits)
     many = asked.devices if modelled is None else modelled.devices
-    machine = None if how == "api" else machine_of(how, known, named, power_w, many, options)
+    machine = None if how == "api" else _used(machine_of(asked, how, known, named, many, power_w), asked)
     each = _each(machine, traffic, known)
-    volume = volume_of(options)
-    month = None if volume is None else month_of(each, volume, traffic, machine, one(known, "revenue"))
-    trained = _training(known, options, whole, named)
-    carbon = _carbon(options, machine, traffic, month.requests if month else None)
-    told = (*notes, *read)
+    volume = None
+    if asked.users is not None or asked.uses is not None:
+        volume = Volume(asked.users or 1000, asked.uses, asked.days)
+    month = None if volume is None else month_of(each, volume, traffic, machine, price_of(known, "revenue"))
+    trained = _training(known, asked, whole, named)
+    carbon = _carbon(asked, machine, traffic, month.requests if month else None)
     answer = Cost(machine, traffic, each, month, trained.figures(each.total) if trained else (), carbon)
-    return CostResult(answer, told)
+    return CostResult(answer, (*notes, *read))
+
+
+def _used(machine: Machine, asked: CostAsked) -> Machine:
+    """The machine with the hours that serve, and its life. Raises BadInput (TL231) for one that never serves."""
+    if asked.busy == 0:
+        raise BadInput(
+            "--busy is a share above 0: a machine that never serves has no cost per request", code=UNREADABLE
+        )
+    if asked.busy is not None:
+        machine = replace(machine, busy=asked.busy, is_busy_said=True)
+    return machine if asked.life is None else replace(machine, life_months=asked.life, is_life_said=True)
 
 
 def _each(machine: Machine | None, traffic: Traffic, known: Prices) -> Any:
@@ -125,32 +144,27 @@ def _each(machine: Machine | None, traffic: Traffic, known: Prices) -> Any:
         ) from None
 
 
-def _training(known: Prices, options: Mapping[str, object], whole: Catalogue, device: Device | None) -> Training | None:
-    money, hours, requests = one(known, "training"), options.get("training_hours"), options.get("requests")
-    count = None if requests is None else whole_of("requests", requests)
+def _training(known: Prices, asked: CostAsked, whole: Catalogue, device: Device | None) -> Training | None:
+    money, hours = price_of(known, "training"), asked.training_hours
     if money is None and hours is None:
-        if requests is not None:
+        if asked.requests is not None:
             raise BadInput(
                 "--requests is what a training run is spread over: give --training or --training-hours", code=UNREADABLE
             )
         return None
     if money is not None:
-        return Training(money, count)
-    price = one(known, "rent") or one(known, "reserved") or (quoted("rent", device.name, whole) if device else None)
+        return Training(money, asked.requests)
+    price = price_of(known, "rent") or price_of(known, "reserved")
+    price = price or (quoted("rent", device.name, whole) if device else None)
     if price is None:
         raise BadInput("device-hours of training need a price of an hour: give --rent, or a --device", code=UNUSABLE)
     one_currency([price, *(each for several in known.values() for each in several)])
-    return Training(None, count, above_zero("training-hours", hours, 1e12), price.figure())
+    return Training(None, asked.requests, hours, price.figure())
 
 
-def _carbon(
-    options: Mapping[str, object], machine: Machine | None, traffic: Traffic, monthly: Figure | None
-) -> tuple[Figure, ...]:
-    carbon, source = options.get("carbon"), options.get("carbon_source")
-    if carbon is None:
+def _carbon(asked: CostAsked, machine: Machine | None, traffic: Traffic, monthly: Figure | None) -> tuple[Figure, ...]:
+    if asked.carbon is None:
         return ()
-    if not source:
+    if not asked.carbon_source:
         raise BadInput("--carbon needs --carbon-source: who says so, and for when", code=UNREADABLE)
-    return carbon_of(
-        machine, traffic, monthly, Input("intensity", grams_of("carbon", carbon), "g/kWh", str(source)[:200])
-    )
+    return carbon_of(machine, traffic, monthly, Input("intensity", asked.carbon, "g/kWh", asked.carbon_source[:200]))

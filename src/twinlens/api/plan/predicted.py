@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from twinlens.api.plan.capacity import capacity, share_of, with_room
-from twinlens.api.plan.reading.amount import UNREADABLE
+from twinlens.api.plan.capacity import ServingCapacityAsked, served, share_of, with_room
+from twinlens.api.plan.reading.amount import UNREADABLE, tokens_of
+from twinlens.api.plan.reading.money import Paid
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
 from twinlens.planning.capacity.target import answer_at, most_load
@@ -37,47 +36,43 @@ class Predicted:
     notes: tuple[Finding, ...]
 
 
-def predicted(
-    device: str | None, devices: object, options: Mapping[str, object], catalogue: str | Path | None
-) -> Predicted | None:
-    """The prediction for `options["model"]` on the device; None where no model was named.
+def predicted(asked: Paid) -> Predicted | None:
+    """The prediction for the model on the device that were asked; None where no model was named.
 
     `input_tokens` and `output_tokens` are the prompt and the answer. Raises BadInput (TL231) where no load keeps the
     SLO, with what the lightest load takes, and for options of a prediction without a model.
     """
-    given = {name: options.get(name) for name in OF_PREDICTION if options.get(name) is not None}
+    given: dict[str, Any] = {name: word for name in OF_PREDICTION if (word := getattr(asked, name)) is not None}
     if "model" not in given:
         if given:
             raise BadInput(f"--{next(iter(given))} is of a predicted speed, and that is of a model: add --model 70B",
                            code=UNREADABLE)  # fmt: skip
         return None
-    rest: dict[str, Any] = {name: given[name] for name in ("tensor", "ttft", "tpot", "of") if name in given}
-    rest |= {"devices": devices, "prompt": options.get("input_tokens"), "answer": options.get("output_tokens")}
-    found = capacity(
-        str(given["model"]), device=device, catalogue=catalogue, rate=_LIGHT,
-        precision=_word(given.get("precision")), engine=_word(given.get("engine")), **rest,
-    )  # fmt: skip
-    if not isinstance(found.answer, ServingCapacity):
-        raise TypeError("a rate of requests is of serving")
+    given |= {"device": asked.device, "devices": asked.devices, "catalogue": asked.catalogue, "rate": _LIGHT}
+    for name, each in (("prompt", asked.input_tokens), ("answer", asked.output_tokens)):
+        if each is not None:
+            given[name] = tokens_of(name, f"{each.number:.15g}")
+    found = served(ServingCapacityAsked.model_construct(**given))
+    assert isinstance(found.answer, ServingCapacity)
     plan = found.answer.plan
-    if "tensor" not in given and devices is not None:
+    if asked.tensor is None and asked.devices is not None:
         plan = _best(plan)
     answer = found.answer if plan is found.answer.plan else serving_capacity(plan)
     if not answer.most.value:
         raise _impossible(plan)
-    asked = plan.question
-    source = f"predicted for {asked.model} in {asked.precision}, by a calibrated roofline"
+    used = plan.question
+    source = f"predicted for {used.model} in {used.precision}, by a calibrated roofline"
     told = tuple(each for each in found.notes if each.subject not in _SAID)
     sure = () if answer.most.low else (assumed("rate-open", plan.question.model),)
-    lengths_said = [Figure(name, each, "tokens", source="asked" if options.get(key) is not None else "assumed")
-                    for name, each, key in (("input-tokens", asked.prompt, "input_tokens"),
-                                            ("output-tokens", asked.answer, "output_tokens"))]  # fmt: skip
-    groups = f" × {asked.data} groups" if asked.data > 1 else ""
-    ways = "" if asked.devices * plan.copies == 1 else f" ({plan.copies} × tensor {asked.tensor}{groups})"
-    work = f"{asked.model} in {asked.precision}{ways}"
-    taken = assumed("capacity-work", work, prompt=asked.prompt, answer=asked.answer)
+    ahead, after = (Figure(name, many, "tokens", source="assumed" if said is None else "asked")
+                    for name, many, said in (("input-tokens", used.prompt, asked.input_tokens),
+                                             ("output-tokens", used.answer, asked.output_tokens)))  # fmt: skip
+    groups = f" × {used.data} groups" if used.data > 1 else ""
+    ways = "" if used.devices * plan.copies == 1 else f" ({plan.copies} × tensor {used.tensor}{groups})"
+    work = f"{used.model} in {used.precision}{ways}"
+    taken = assumed("capacity-work", work, prompt=used.prompt, answer=used.answer)
     rate = replace(answer.most, name="throughput", source=source, assumptions=sure)
-    return Predicted(rate, lengths_said[0], lengths_said[1], plan.copies * asked.devices, (taken, *told))
+    return Predicted(rate, ahead, after, plan.copies * used.devices, (taken, *told))
 
 
 def _best(plan: ServingPlan) -> ServingPlan:
@@ -90,12 +85,12 @@ def _best(plan: ServingPlan) -> ServingPlan:
         if many % math.prod(copy) == 0
     ]
 
-    def served(each: ServingPlan) -> tuple[float, float]:
+    def most_served(each: ServingPlan) -> tuple[float, float]:
         alone = answer_at(each.question, _LIGHT, each.known)
         most = each.copies * most_load(each.question, each.target, each.known)
         return most, -_times(alone, each.target.of)[0] if alone else -float("inf")
 
-    return max(plans, key=served, default=plan)
+    return max(plans, key=most_served, default=plan)
 
 
 def _impossible(plan: ServingPlan) -> BadInput:
@@ -120,7 +115,3 @@ def _times(answer: ServingAnswer | None, of: str) -> tuple[float, float]:
     if answer is None:
         return 0.0, 0.0
     return (answer.tail.ttft_s, answer.tail.tpot_s) if of == "p99" else (answer.ttft_s.value, answer.tpot_s.value)
-
-
-def _word(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.documented import Documented, as_json
 from twinlens.api.plan.predicted import Predicted, predicted
-from twinlens.api.plan.reading.amount import UNREADABLE, above_zero, months_of, share_of
-from twinlens.api.plan.reading.money import Prices, machine_of, traffic_of
-from twinlens.api.plan.reading.options import MONEY
-from twinlens.api.plan.reading.paid import PAID, Paid
-from twinlens.api.plan.reading.prices import UNUSABLE, one, one_currency, prices_of, quoted
+from twinlens.api.plan.reading.amount import UNREADABLE, months_of, share_of, up_to
+from twinlens.api.plan.reading.money import PAID, Paid, Prices, machine_of, traffic_of
+from twinlens.api.plan.reading.prices import MONEY, UNUSABLE, Typed, one_currency, price_of, prices_of, quoted
 from twinlens.api.plan.reading.subject import device_of
 from twinlens.api.question import Kind, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import exact, times
-from twinlens.planning.cost.machine import Priced
+from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import of_api
 from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.planning.outlay import Terms
@@ -56,18 +54,46 @@ class RoiResult(Documented):
         return as_json(self.why(), self.notes)
 
 
+def _rate(name: str, word: object) -> Decimal:
+    """A share a year. Raises BadInput (TL231), also for all of it in names that fall."""
+    share = exact(share_of(name, word))
+    if name.endswith("falls") and share == 1:
+        raise BadInput(f"--{name} is below 100 %: what is worth nothing cannot fall", code=UNREADABLE)
+    return share
+
+
+def _whole_months(name: str, word: object) -> int:
+    value = months_of(name, word)
+    if value != int(value) or value > 240:
+        raise BadInput(f"--{name} is in whole months, up to 240, not {str(word)[:40]}", code=UNREADABLE)
+    return int(value)
+
+
+def _horizons(name: str, months: object) -> tuple[int, ...]:
+    words = months if isinstance(months, Sequence) and not isinstance(months, str) else str(months).split(",")
+    found = sorted({_whole_months(name, word) for word in words})
+    if not 1 <= len(found) <= _MOST_HORIZONS:
+        raise BadInput(f"--{name} has 1 to {_MOST_HORIZONS} horizons, as in 12,24,36", code=UNREADABLE)
+    return tuple(found)
+
+
+_YEARLY = Kind("SHARE", _rate)
+
+
 class RoiAsked(Paid):
     """Whether to buy, rent, reserve or call an API."""
 
-    hours: Annotated[str, option("Used a day: 8.", Kind("COUNT"))] | None = None
-    months: Annotated[Any, option("Horizons: 12,24,36.", Kind("LIST"))] = None
-    resale_falls: Annotated[str, option("Of its price a year, when sold: 30%.", Kind("SHARE"))] | None = None
-    rent_falls: Annotated[str, option("Of the rent a year: 20%.", Kind("SHARE"))] | None = None
-    warranty: Annotated[str, option("'900 USD/year'.", MONEY)] | None = None
-    discount: Annotated[str, option("A year: 8%.", Kind("SHARE"))] | None = None
-    delivery: Annotated[str, option("Until it works, rented meanwhile: '3 months'.", Kind("TIME"))] | None = None
-    finance: Annotated[str, option("Interest of a loan.", Kind("SHARE"))] | None = None
-    finance_months: Annotated[str, option("Of it.", Kind("COUNT"))] | None = None
+    hours: Annotated[float, option("Used a day: 8.", Kind("COUNT", up_to(24)))] | None = None
+    months: Annotated[Any, option("Horizons: 12,24,36.", Kind("LIST", _horizons))] = _MONTHS
+    resale_falls: Annotated[Decimal, option("Of its price a year, when sold: 30%.", _YEARLY)] | None = None
+    rent_falls: Annotated[Decimal, option("Of the rent a year: 20%.", _YEARLY)] = Decimal(0)
+    warranty: Annotated[Typed, option("'900 USD/year'.", MONEY)] | None = None
+    discount: Annotated[Decimal, option("A year: 8%.", _YEARLY)] = Decimal(0)
+    delivery: (
+        Annotated[int, option("Until it works, rented meanwhile: '3 months'.", Kind("TIME", _whole_months))] | None
+    ) = None
+    finance: Annotated[Decimal, option("Interest of a loan.", _YEARLY)] | None = None
+    finance_months: Annotated[int, option("Of it.", Kind("COUNT", _whole_months))] | None = None
 
 
 VERB = Verb("plan roi", (RoiAsked,), "--device H100 --energy '0.1 USD/kWh'", "Every figure with its formula.",
@@ -83,22 +109,23 @@ def roi(**words: Unpack[PlanRoiWords]) -> RoiResult:
     input_tokens and output_tokens. Raises BadInput (TL231, TL234).
     """
     asked = RoiAsked.read(VERB.name, words)
-    options = asked.model_dump(exclude_none=True, exclude={"busy"})
     whole = catalogue_of(catalogue_folder(asked.catalogue))
-    known = prices_of({name: options.get(name) for name in (*PAID, "warranty")}, asked.prices)
+    known = prices_of(asked, (*PAID, "warranty"), asked.prices)
     named, notes = device_of(asked.device, whole) if asked.device else (None, ())
     notes += _fill(known, named, whole)
     if "buy" not in known or not any(way in known for way in ("rent", "reserved", "api")):
         lacks = "--buy '37500 USD'" if "buy" not in known else "--rent '3 USD/h', --reserved or --api"
         raise BadInput(f"buying is held against another way: give {lacks}, or a --device with a price", code=UNUSABLE)
-    used, is_said = _busy(asked.busy, asked.hours)
-    modelled = predicted(asked.device, asked.devices, options, asked.catalogue) if "api" in known else None
-    terms = _terms(known, named, asked.devices if modelled is None else modelled.devices, used, options, modelled)
+    used = _busy(asked)
+    modelled = predicted(asked) if "api" in known else None
+    machine = machine_of(asked, "buy", known, named, asked.devices if modelled is None else modelled.devices)
+    terms = _terms(machine, known, used, asked, modelled)
     notes += modelled.notes if modelled else ()
-    return RoiResult(Roi(terms, _horizons(asked.months), _assumed(terms, is_said)), notes)
+    is_said = asked.busy is not None or asked.hours is not None
+    return RoiResult(Roi(terms, asked.months, _assumed(terms, is_said)), notes)
 
 
-def _fill(known: dict[str, tuple[Priced, ...]], device: Device | None, whole: Catalogue) -> tuple[Finding, ...]:
+def _fill(known: dict[str, Typed], device: Device | None, whole: Catalogue) -> tuple[Finding, ...]:
     """Prices of the catalogue for what nobody gave, and a note for each way that has none, or none with a date."""
     notes = []
     for way in ("buy", "rent", "reserved") if device is not None else ():
@@ -112,32 +139,21 @@ def _fill(known: dict[str, tuple[Priced, ...]], device: Device | None, whole: Ca
     return tuple(notes)
 
 
-def _terms(
-    known: Mapping[str, tuple[Priced, ...]],
-    device: Device | None,
-    devices: object,
-    busy: float,
-    options: Mapping[str, object],
-    modelled: Predicted | None,
-) -> Terms:
-    machine = machine_of("buy", known, device, None, devices, options)
+def _terms(machine: Machine, known: Prices, busy: float, asked: RoiAsked, modelled: Predicted | None) -> Terms:
     many = Input("devices", machine.devices, "devices")
     currency = machine.currency
 
     def of_all(name: str, unit: str) -> Figure | None:
-        price = one(known, name)
+        price = price_of(known, name)
         return None if price is None else times(name, unit, price.figure(), many)
 
     def once(name: str) -> Figure | None:
-        price = one(known, name)
+        price = price_of(known, name)
         return None if price is None else price.figure()
 
-    discount, interest = (_rate(name, options.get(name)) for name in ("discount", "finance"))
-    loan = options.get("finance_months")
-    if (loan is None) != (options.get("finance") is None):
+    if (asked.finance_months is None) != (asked.finance is None):
         raise BadInput("a loan has an interest and a time: give --finance 6% and --finance-months 36", code=UNREADABLE)
-    falls = None if options.get("resale_falls") is None else _rate("resale_falls", options["resale_falls"])
-    if falls is not None and "residual" in known:
+    if asked.resale_falls is not None and "residual" in known:
         raise BadInput("--residual is one price at every age, and --resale-falls is by age; give one of them",
                        code=UNREADABLE)  # fmt: skip
     bought = of_all("buy", currency) or machine.spent()
@@ -146,18 +162,16 @@ def _terms(
     return Terms(
         currency, exact(busy), bought, machine.energy(), once("residual"), once("fixed"),
         once("warranty"), of_all("rent", f"{currency}/h"), of_all("reserved", f"{currency}/h"),
-        _api(known, options, modelled), discount, _whole_months("delivery", options.get("delivery")),
-        _whole_months("finance-months", loan), interest, idle, _rate("rent_falls", options.get("rent_falls")), falls,
+        _api(known, asked, modelled), asked.discount, asked.delivery or 0, asked.finance_months or 0,
+        asked.finance or Decimal(0), idle, asked.rent_falls, asked.resale_falls,
     )  # fmt: skip
 
 
-def _api(known: Prices, options: Mapping[str, object], modelled: Predicted | None) -> Figure | None:
+def _api(known: Prices, asked: RoiAsked, modelled: Predicted | None) -> Figure | None:
     """What the work of a busy hour would cost behind an API."""
     if "api" not in known:
         return None
-    like = options.get("like")
-    run = None if like is None else str(like)
-    traffic, _, _ = traffic_of(options.get("throughput"), run, "rent", options, modelled)
+    traffic, _, _ = traffic_of(asked, "rent", modelled)
     if traffic.throughput is None:
         raise BadInput(
             "an API is held against what the machine serves: give --model, --like or --throughput", code=UNREADABLE
@@ -172,44 +186,13 @@ def _api(known: Prices, options: Mapping[str, object], modelled: Predicted | Non
     return times("api", unit, each.total, traffic.throughput, Input("hour", 3600, "s", "by definition"))
 
 
-def _busy(busy: object, hours: object) -> tuple[float, bool]:
-    if busy is not None and hours is not None:
+def _busy(asked: RoiAsked) -> float:
+    """The share of all hours that it is used. Raises BadInput (TL231) where it is said twice, and for none."""
+    if asked.busy is not None and asked.hours is not None:
         raise BadInput("--busy and --hours both say how much it is used; give one of them", code=UNREADABLE)
-    if hours is not None:
-        return above_zero("hours", hours, 24) / 24, True
-    if busy is None:
-        return 1.0, False
-    share = share_of("busy", busy)
-    if not share:
+    if asked.busy == 0:
         raise BadInput("--busy is a share above 0: what is never used is not bought", code=UNREADABLE)
-    return share, True
-
-
-def _horizons(months: object) -> tuple[int, ...]:
-    if months is None:
-        return _MONTHS
-    words = months if isinstance(months, Sequence) and not isinstance(months, str) else str(months).split(",")
-    found = sorted({_whole_months("months", word) for word in words})
-    if not 1 <= len(found) <= _MOST_HORIZONS:
-        raise BadInput(f"--months has 1 to {_MOST_HORIZONS} horizons, as in 12,24,36", code=UNREADABLE)
-    return tuple(found)
-
-
-def _whole_months(name: str, word: object) -> int:
-    if word is None:
-        return 0
-    value = months_of(name, word)
-    if value != int(value) or value > 240:
-        raise BadInput(f"--{name} is in whole months, up to 240, not {str(word)[:40]}", code=UNREADABLE)
-    return int(value)
-
-
-def _rate(name: str, word: object) -> Decimal:
-    """A share a year. Raises BadInput (TL231), also for all of it in names that fall."""
-    share = Decimal(0) if word is None else exact(share_of(name.replace("_", "-"), word))
-    if name.endswith("falls") and share == 1:
-        raise BadInput(f"--{name.replace('_', '-')} is below 100 %: what is worth nothing cannot fall", code=UNREADABLE)
-    return share
+    return asked.hours / 24 if asked.hours is not None else 1.0 if asked.busy is None else asked.busy
 
 
 def _assumed(terms: Terms, is_busy_said: bool) -> tuple[Finding, ...]:

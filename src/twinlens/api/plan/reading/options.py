@@ -29,7 +29,7 @@ MONTHS = Kind("TIME", months_of)
 PER_S = Kind("PER_S", rate_of)
 SHARE = Kind("SHARE", share_of)
 WATTS = Kind("WATTS", watts_of)
-NAME, NAMES, FORMAT, MONEY, WORDS = Kind("NAME"), Kind("NAMES"), Kind("FORMAT"), Kind("MONEY"), Kind("WORDS")
+NAME, NAMES, FORMAT, WORDS = map(Kind, ("NAME", "NAMES", "FORMAT", "WORDS"))
 FILE, FOLDER, RUN, FLAG = Kind("FILE"), Kind("FOLDER"), Kind("RUN"), Kind("")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from twinlens.api.question import Kind, Question
 from twinlens.errors import BadInput, nearest
 from twinlens.planning.cost.machine import Priced, joined
 from twinlens.spec.catalogue import Catalogue
@@ -25,16 +26,18 @@ PER = {
 """What each price is per; "" is paid once."""
 _WORDS = {"": "once", "h": "per hour", "kWh": "per kWh", "request": "per request", "Mtoken": "per million tokens",
           "user-month": "per user and month", "device": "per device"}  # fmt: skip
+Typed = tuple[Priced, ...]
+"""A price as it was typed; an API may have two, of input and of output."""
 _HOURS = {"h": 1, "day": 24, "month": HOURS_A_MONTH, "year": 12 * HOURS_A_MONTH}
 
 
-def prices_of(asked: Mapping[str, object], file: str | Path | None) -> dict[str, tuple[Priced, ...]]:
+def prices_of(asked: Question, names: Iterable[str], file: Path | None) -> dict[str, Typed]:
     """Prices by name, typed ones in place of those of a file; an API may have two, of input and of output.
 
     Raises BadInput (TL234) for a price without a date in a file, one per something else, and for mixed currencies.
     """
     found = {} if file is None else _from_file(Path(file).expanduser())
-    found |= {name: _priced(name, str(word), f"--{name}", "asked") for name, word in asked.items() if word is not None}
+    found |= {name: typed for name in names if (typed := getattr(asked, name)) is not None}
     one_currency(each for several in found.values() for each in several)
     return found
 
@@ -63,7 +66,7 @@ def quoted(name: str, device: str, catalogue: Catalogue) -> Priced:
     return found
 
 
-def one(prices: Mapping[str, tuple[Priced, ...]], name: str) -> Priced | None:
+def price_of(prices: Mapping[str, tuple[Priced, ...]], name: str) -> Priced | None:
     """The price of a name; None where nobody gave one."""
     several = prices.get(name, ())
     return several[0] if several else None
@@ -102,6 +105,9 @@ def _entry(name: str, table: Any, file: str) -> tuple[Priced, ...]:
     return _priced(
         name, str(table["price"]), f"[{name}] in {file}", f"{_date(name, table['date'], file)}: {table['source']}"
     )
+
+
+MONEY = Kind("MONEY", lambda name, word: _priced(name, str(word), f"--{name}", "asked"))
 
 
 def _date(name: str, date: object, file: str) -> str:
