@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from twinlens.executors.capabilities import option, options_of, refuse_wrong_options
+
+# Fields that several of torch's executors have.
+attention_option = partial(
+    option, "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
+)
+_RANKS = "Processes that train together, one per GPU or share of a processor."
+ranks_option = partial(option, 2, description=_RANKS, within=(1, 1024))
+_PATIENCE = "Seconds in which a rank has to answer before it counts as hung."
+patience_option = partial(option, 120.0, description=_PATIENCE, within=(1.0, 86400.0))
+_COMPARED = "Steps whose losses are compared with one process before the rows; 0: none, and no ranking."
+compared_option = partial(option, 3, description=_COMPARED, within=(0, 100))
+_CLUSTER = "The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local."
+cluster_option = partial(option, "", description=_CLUSTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +30,7 @@ class TorchOptions:
     graph: str = option(
         "eager", ("eager", "compiled"), tunes=True, description="Run eagerly, or as torch's compiled graph."
     )
-    attention: str = option(
-        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
-    )
+    attention: str = attention_option()
     layout: str = option(
         "auto",
         ("auto", "row", "column"),

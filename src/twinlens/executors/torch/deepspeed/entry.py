@@ -16,6 +16,7 @@ from twinlens.executors.capabilities import (
     options_of,
     refuse_wrong_options,
 )
+from twinlens.executors.torch.options import attention_option, compared_option, patience_option, ranks_option
 from twinlens.executors.torch.parallel.degrees import compared_model, microbatch_of
 from twinlens.executors.torch.parallel.options import WHY_NOT
 from twinlens.spec.study import RunSpec
@@ -52,9 +53,7 @@ class ZeroOptions:
         tunes=True,
         description="Whether optimizer state and the fp32 weights it updates lie in the host's memory.",
     )
-    ranks: int = option(
-        2, description="Processes that train together, one per GPU or share of a processor.", within=(1, 1024)
-    )
+    ranks: int = ranks_option()
     bucket_mib: float = option(
         0.0,
         tunes=True,
@@ -68,18 +67,10 @@ class ZeroOptions:
         description="Elements below which stage 3 leaves a parameter whole on every rank, as DeepSpeed does; 0: none.",
         within=(0, 1e12),
     )
-    attention: str = option(
-        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
-    )
+    attention: str = attention_option()
     python: str = option("", description="The Python that has DeepSpeed and Twinlens installed; without it this one.")
-    compared_steps: int = option(
-        3,
-        description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking.",
-        within=(0, 100),
-    )
-    patience_s: float = option(
-        120.0, description="Seconds in which a rank has to answer before it counts as hung.", within=(1, 86400)
-    )
+    compared_steps: int = compared_option()
+    patience_s: float = patience_option()
 
     parallel = "zero"
     split = 1

@@ -18,14 +18,14 @@ from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.deepspeed.entry import INSTALL, KIND, ZeroOptions
-from twinlens.executors.torch.parallel.program import Program
+from twinlens.executors.torch.parallel.program import WORKER, Program
 from twinlens.spec.study import RunSpec
 from twinlens.system.document import read_json
 from twinlens.system.home_folder import cache_folder
 from twinlens.version import __version__
 
 _NEEDED = ("deepspeed", "torch", "transformers", "twinlens")
-_WORKER = "twinlens.executors.torch.deepspeed.worker"
+_OPENS = "twinlens.executors.torch.deepspeed.engine:open_zero"
 
 
 def python_of(spec: RunSpec) -> Interpreter:
@@ -48,7 +48,7 @@ def program_of(spec: RunSpec, say: Say) -> Program:
     if spec.device.kind == "cpu":
         environment["DS_ACCELERATOR"] = "cpu"
     built_in(folder, found.path, environment, say)
-    return Program(_WORKER, found.path, environment)
+    return Program((WORKER, _OPENS), found.path, environment)
 
 
 def _refuse_missing(found: Interpreter) -> None:

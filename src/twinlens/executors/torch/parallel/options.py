@@ -8,6 +8,13 @@ from typing import Any, Self
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import option, options_of, refuse_wrong_options
+from twinlens.executors.torch.options import (
+    attention_option,
+    cluster_option,
+    compared_option,
+    patience_option,
+    ranks_option,
+)
 from twinlens.network.target import is_cluster
 
 KIND = "torch-parallel"
@@ -39,9 +46,7 @@ class ParallelOptions:
         'weights, gradients and optimizer state, "hsdp" does so within each of `replicate` copies, "tp" splits every '
         'layer, "pp" gives each rank consecutive layers.',
     )
-    ranks: int = option(
-        2, description="Processes that train together, one per GPU or share of a processor.", within=(1, 1024)
-    )
+    ranks: int = ranks_option()
     tensor: int = option(
         1,
         description='Ranks that split every layer, inside "fsdp2" or "hsdp"; under "tp" it is all of them.',
@@ -71,9 +76,7 @@ class ParallelOptions:
         tunes=True,
         description="Format in which fsdp2 and hsdp add up gradients when they train in bf16.",
     )
-    attention: str = option(
-        "sdpa", ("sdpa", "eager"), tunes=True, description="The attention implementation asked of transformers."
-    )
+    attention: str = attention_option()
     bucket_mib: float = option(
         25.0, tunes=True, description="Size in MiB of the buckets in which ddp adds up gradients.", within=(0.01, 1e6)
     )
@@ -84,15 +87,9 @@ class ParallelOptions:
         description='Whether torchrun keeps each rank on the processors of the NUMA node of its GPU ("node", by '
         'numactl); "none" keeps it nowhere, as torchrun does unasked.',
     )
-    compared_steps: int = option(
-        3,
-        description="Steps whose losses are compared with one process before the rows; 0: none, and no ranking.",
-        within=(0, 100),
-    )
-    patience_s: float = option(
-        120.0, description="Seconds in which a rank has to answer before it counts as hung.", within=(1.0, 86400.0)
-    )
-    on: str = option("", description="The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local.")
+    compared_steps: int = compared_option()
+    patience_s: float = patience_option()
+    on: str = cluster_option()
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
@@ -196,10 +193,8 @@ class ExchangeOptions:
     ranks: int = option(
         2, description="Processes that exchange a buffer, one per GPU or share of a processor.", within=(2, 1024)
     )
-    patience_s: float = option(
-        120.0, description="Seconds in which a rank has to answer before it counts as hung.", within=(1.0, 86400.0)
-    )
-    on: str = option("", description="The Ray cluster on which the ranks run: ray://HOST:PORT, or ray://local.")
+    patience_s: float = patience_option()
+    on: str = cluster_option()
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:

@@ -52,11 +52,7 @@ def step_over(
         whole,
         rank_begin_ns=tuple(r["begin_ns"] - origin_ns for r in ranks) if one_clock else None,
         rank_end_ns=tuple(r["end_ns"] - origin_ns for r in ranks) if one_clock else None,
-        rank_data_ns=_of_all(ranks, "data_ns"),
-        rank_forward_ns=_of_all(ranks, "forward_ns"),
-        rank_backward_ns=_of_all(ranks, "backward_ns"),
-        rank_communicate_ns=_of_all(ranks, "communicate_ns"),
-        rank_optimize_ns=_of_all(ranks, "optimize_ns"),
+        **{f"rank_{phase}": _of_all(ranks, phase) for phase in _PHASES},  # type: ignore[arg-type]
     )
 
 

@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,20 @@ from twinlens.executors.launch.process import Process
 from twinlens.executors.ray_connection import connected, first_line
 from twinlens.version import __version__
 
+WORKER = "twinlens.executors.torch.parallel.worker"
+
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What each rank runs: a module, the Python that has its packages, and variables besides those of this process.
+    """What each rank runs: a module (with the place of what opens a run there, where torch's own does not), the Python
+    that has its packages, and variables besides those of this process.
 
     `on`: the Ray cluster whose nodes run the ranks; "": this machine. `uses_gpu`: a rank there takes a GPU, if the
     cluster has enough. `restarts`: how often torchrun starts all of them again when one is lost. `numa`: "node" keeps
     each rank on the processors of its GPU's NUMA node.
     """
 
-    module: str = "twinlens.executors.torch.parallel.worker"
+    module: tuple[str, ...] = (WORKER,)
     python: str = sys.executable
     environment: Mapping[str, str] = field(default_factory=dict)
     on: str = ""
@@ -60,7 +63,7 @@ class Torchrun:
         command += ["--rdzv-conf", "store_type=file", "--local-addr", "127.0.0.1"]
         command += ["--log-dir", str(folder), "--redirects", "3", "--max-restarts", str(program.restarts)]
         command += ["--numa-binding", program.numa] if program.numa != "none" else []
-        command += ["-m", program.module]
+        command += ["-m", *program.module]
         self._process = Process(command, environment, folder / "torchrun.log", grace_s=2.0)
 
     @property
@@ -206,8 +209,8 @@ class RankHost:
             free.bind(("", 0))
             return __version__, str(ray.util.get_node_ip_address()), int(free.getsockname()[1])
 
-    def start(self, module: str, environment: Mapping[str, str]) -> None:
-        command = [sys.executable, "-m", module]
+    def start(self, module: Sequence[str], environment: Mapping[str, str]) -> None:
+        command = [sys.executable, "-m", *module]
         self._process = Process(command, dict(os.environ) | dict(environment), self._log, grace_s=2.0)
 
     def log(self) -> str:

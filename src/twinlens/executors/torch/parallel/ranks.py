@@ -20,7 +20,7 @@ from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.launch.log import owned_folder
 from twinlens.executors.protocol import Say
 from twinlens.executors.refuse import refuse_shared_gpu
-from twinlens.executors.torch.parallel.program import TORCH, Lost, OnRay, Program, Torchrun, sentence_on
+from twinlens.executors.torch.parallel.program import TORCH, WORKER, Lost, OnRay, Program, Torchrun, sentence_on
 from twinlens.spec.device import AskedDevice
 from twinlens.system.processes import this_machine
 
@@ -68,7 +68,7 @@ class Ranks:
     def _is_one(self, pid: int) -> bool:
         """Whether it is a rank: of one in a container the number may be another process here."""
         with contextlib.suppress(psutil.Error):
-            return self._program.module in psutil.Process(pid).cmdline()
+            return WORKER in psutil.Process(pid).cmdline()
         return False
 
     @property

@@ -8,8 +8,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pkgutil import resolve_name
 from typing import Any
 
 from twinlens.errors import BadInput
@@ -17,8 +17,8 @@ from twinlens.executors.protocol import Say
 from twinlens.system.processes import this_machine
 
 
-def main(rank_of: Callable[[Say], Any]) -> int:
-    """Obey until told to end; the exit code. `rank_of` makes what obeys, and imports torch."""
+def main(opens: str = "") -> int:
+    """Obey until told to end; the exit code. `opens`: the place of what opens a run, where torch's own does not."""
     faulthandler.register(signal.SIGUSR1, all_threads=False)
     pipe = _connected(os.environ["TWINLENS_RANKS"])
     key = os.environ.pop("TWINLENS_RANKS_KEY", "")
@@ -29,7 +29,7 @@ def main(rank_of: Callable[[Say], Any]) -> int:
     while (order := _next_order(pipe)) is not None:
         try:
             if rank is None:  # torch: after the run knows that we are here
-                rank = rank_of(lambda phrase: _send(pipe, {"say": phrase}))
+                rank = _rank(lambda phrase: _send(pipe, {"say": phrase}), opens)
             _send(pipe, {"answer": rank.obey(order)})
         except BadInput as error:
             _send(pipe, {"bad": str(error), "code": error.code})
@@ -66,11 +66,11 @@ def _next_order(pipe: Connection) -> dict[str, Any] | None:
     return None if order["order"] == "close" else order
 
 
-def _rank(say: Say) -> Any:
+def _rank(say: Say, opens: str) -> Any:
     from twinlens.executors.torch.parallel.rank import Rank
 
-    return Rank(say)
+    return Rank(say, resolve_name(opens) if opens else None)
 
 
 if __name__ == "__main__":
-    sys.exit(main(_rank))
+    sys.exit(main(*sys.argv[1:]))
