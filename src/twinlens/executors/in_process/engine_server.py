@@ -25,7 +25,13 @@ from twinlens.executors.in_process.torch_work import (
     random_images,
     write_weights,
 )
-from twinlens.executors.in_process.weights import finding_on_weights, weights_hash
+from twinlens.executors.in_process.weights import (
+    finding_on_weights,
+    lockstep_facts,
+    model_facts,
+    regime_facts,
+    weights_hash,
+)
 from twinlens.executors.launch.startup import cached_share
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.registry import not_installed
@@ -203,29 +209,13 @@ def _of_what_ran(ceilings: Estimates, asked: str, checks: Sequence[PrecisionChec
 
 
 def _of_any_engine(spec: RunSpec, ref: ModelRef) -> dict[str, Fact]:
-    regime = spec.precision
-    fields = {
-        "serving.batching": observed("lockstep batches", _HERE),
-        "serving.max_sequences": observed(spec.point.batch, "point.batch"),
-        "serving.prefix_cache": observed("none", _HERE),
-        "serving.speculative": observed("none", _HERE),
-        "serving.chunked_prefill": observed("no", _HERE),
+    own = {
         "serving.graphs": observed("none (captured graphs are of GPUs)", _HERE),
         "decoding.cache_hit_ratio": declared(0.0, f"{_HERE}: every batch begins with an empty cache"),
-        "decoding.strategy": observed("greedy", _HERE),
-        "decoding.stop": observed("forced length", _HERE),
-        "point.batch_achieved": observed(spec.point.batch, "lockstep"),
         "protocol.synchronisation": observed("none needed: the processor is done when it returns", "the loop"),
-        "model.id": declared(ref.name, ref.source),
-        "model.weights_hash": observed(
-            weights_hash(ref, spec.protocol.seed), "weights" if ref.folder else "config, seed and generator"
-        ),
-        "precision.name": declared(regime.name, "spec"),
-        "precision.method": declared(regime.method, "spec/precision.py"),
-        "precision.calibration": declared("none needed", "spec/precision.py"),
-        "precision.detail": declared("plain", "spec/precision.py"),
     }
-    return fields
+    of_run = lockstep_facts(spec.point.batch, _HERE) | own
+    return of_run | model_facts(ref, spec.protocol.seed) | regime_facts(spec.precision)
 
 
 def _shipped(check: PrecisionCheck) -> PrecisionCheck:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,18 +56,6 @@ def shards_of(data: Folder, ref: Model) -> Shards:
     classes = tuple(names.index(file.parent) for file in found)
     size = sum(file.stat().st_size for file in found)
     return Shards(tuple(found), classes, size, _hash(found), "made" if data.path is None else "found", rate)
-
-
-def drop_pages(files: tuple[Path, ...]) -> bool:
-    """Ask the system to forget the pages of these files; whether it can be asked."""
-    if not hasattr(os, "posix_fadvise"):
-        return False
-    for file in files:
-        with file.open("rb") as opened:
-            with contextlib.suppress(OSError):
-                os.fsync(opened.fileno())  # a page that is not on storage yet cannot be dropped
-            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    return True
 
 
 def tokens_of(file: Path, vocab: int) -> np.ndarray:

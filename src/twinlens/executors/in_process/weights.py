@@ -10,11 +10,13 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.model_folder import with_modelopt
+from twinlens.record.executor.record import Fact, declared, observed
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model
 from twinlens.spec.model.header import types_and_shapes
 from twinlens.spec.model.quantised import scale_blocks, stored_precision
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.precision import Precision
 
 SCALE = "_scale_inv"
 """Behind the name of a matrix in fp8, the name of the scales that its blocks are multiplied by."""
@@ -35,6 +37,39 @@ def weights_hash(ref: Model, seed: int, drawn: str = "") -> str:
         with path.open("rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()[:16]
+
+
+def model_facts(ref: Model, seed: int, drawn: str = "") -> dict[str, Fact]:
+    """Name and hash of the model; `drawn` as for `weights_hash`."""
+    where = "weights" if ref.folder else "config, seed and generator"
+    return {
+        "model.id": declared(ref.name, ref.source),
+        "model.weights_hash": observed(weights_hash(ref, seed, drawn), where),
+    }
+
+
+def regime_facts(regime: Precision, named_by: str = "spec") -> dict[str, Fact]:
+    """The precision as it is declared. `named_by`: where its name is from."""
+    return {
+        "precision.name": declared(regime.name, named_by),
+        "precision.method": declared(regime.method, "spec/precision.py"),
+        "precision.calibration": declared("none needed", "spec/precision.py"),
+        "precision.detail": declared("plain", "spec/precision.py"),
+    }
+
+
+def lockstep_facts(batch: int, where: str) -> dict[str, Fact]:
+    """The facts of serving in batches of requests that are due together. `where`: the file that does it."""
+    return {
+        "serving.batching": observed("lockstep batches", where),
+        "serving.max_sequences": observed(batch, "point.batch"),
+        "serving.prefix_cache": observed("none", where),
+        "serving.speculative": observed("none", where),
+        "serving.chunked_prefill": observed("no", where),
+        "decoding.strategy": observed("greedy", where),
+        "decoding.stop": observed("forced length", where),
+        "point.batch_achieved": observed(batch, "lockstep"),
+    }
 
 
 def finding_on_weights(ref: Model) -> Finding | None:

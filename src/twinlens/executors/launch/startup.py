@@ -10,7 +10,7 @@ import mmap
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from twinlens.executors.launch.recipe import Recipe
 def before_start(settings: Settings, folder: Path) -> dict[str, Any]:
     """The share of the model's files in the page cache, from which they are dropped first where that is asked."""
     if settings.drops_page_cache:
-        drop(folder)
+        drop_pages(_files(folder))
     share = cached_share(folder)
     return {} if share is None else {"cached_share": share}
 
@@ -100,14 +100,16 @@ def cached_share(folder: Path) -> float | None:
         return None
 
 
-def drop(folder: Path) -> None:
-    """Ask the kernel to drop these files from the page cache; what is not written yet, or mapped, stays."""
+def drop_pages(files: Sequence[Path]) -> bool:
+    """Ask the kernel to drop these files from the page cache (what is mapped stays); whether it can be asked."""
     if not hasattr(os, "posix_fadvise"):
-        return
-    for path in _files(folder):
+        return False
+    for path in files:
         with path.open("rb") as file:
-            os.fsync(file.fileno())
+            with contextlib.suppress(OSError):
+                os.fsync(file.fileno())  # a page that is not on storage yet cannot be dropped
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return True
 
 
 def _files(folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from twinlens.executors.in_process.weights import finding_on_weights, weights_hash
+from twinlens.executors.in_process.weights import finding_on_weights, model_facts, regime_facts
 from twinlens.executors.torch.device import fp32_settings, why_no_gpu
 from twinlens.executors.torch.evidence.trace import Kernel, longest
 from twinlens.executors.torch.model.build import parameter_count
@@ -162,20 +162,11 @@ def software(
         ),
         "kernels.selected": observed(longest(kernels), "torch.profiler"),
         "protocol.synchronisation": observed(_synchronisation(spec, device), "the loop"),
-        "model.id": declared(ref.name, ref.source),
-        "model.weights_hash": observed(
-            weights_hash(ref, weights_seed, drawn), "weights" if ref.folder else "config, seed and generator"
-        ),
-        "precision.name": declared(regime.name, "spec"),
-        "precision.method": declared(regime.method, "spec/precision.py"),
-        "precision.calibration": declared("none needed", "spec/precision.py"),
-        "precision.detail": declared(
-            f"group {regime.group or 'per channel'}, scales of {regime.scale_bits} bits"
-            if regime.quantised
-            else "plain",
-            "spec/precision.py",
-        ),
     }
+    facts |= model_facts(ref, weights_seed, drawn) | regime_facts(regime)
+    if regime.quantised:
+        scales = f"group {regime.group or 'per channel'}, scales of {regime.scale_bits} bits"
+        facts["precision.detail"] = declared(scales, "spec/precision.py")
     facts |= check_facts(checks) | device_facts(device)
     facts["precision.support"] = observed({c.tensor_class: c.support for c in checks}, "instruction set and kernels")
     return facts

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from twinlens.executors.in_process.precision_check import compared_with
+from twinlens.executors.in_process.weights import lockstep_facts
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.ceiling.rates import own_shapes
 from twinlens.executors.torch.evidence.check import Product, products_seen, witnessed_checks
@@ -40,6 +41,9 @@ from twinlens.units import BYTES
 
 if TYPE_CHECKING:
     from twinlens.executors.torch.infer import TorchServer
+
+
+_HERE = "executors/torch/infer.py"
 
 
 def inference_facts(
@@ -83,20 +87,13 @@ def inference_facts(
     ceilings = ceilings_of_run(spec, device, regime, linears, gemm, server.layout)
     ran = [kernel for phase in kernels.values() for kernel in phase]
     fields = software(spec, server.ref, ran, regime, checks, spec.protocol.seed, device, drawn_by(device)) | {
-        "software.runtime.name": observed("torch with transformers, engine level", "executors/torch/infer.py"),
+        "software.runtime.name": observed("torch with transformers, engine level", _HERE),
         "software.runtime.version": transformers_version(),
-        "serving.batching": observed("lockstep batches", "executors/torch/infer.py"),
-        "serving.max_sequences": observed(spec.point.batch, "point.batch"),
         "serving.attention": observed(server.options.attention, "model config"),
-        "serving.prefix_cache": observed("none", "executors/torch/infer.py"),
         "serving.adapter": observed(served_words(server.model, spec), "the model"),
-        "serving.speculative": observed("none", "executors/torch/infer.py"),
-        "serving.chunked_prefill": observed("no", "executors/torch/infer.py"),
-        "decoding.cache_hit_ratio": declared(0.0, "executors/torch/infer.py: the cache is emptied before every batch"),
-        "decoding.strategy": observed("greedy", "executors/torch/infer.py"),
-        "decoding.stop": observed("forced length", "executors/torch/infer.py"),
-        "point.batch_achieved": observed(spec.point.batch, "lockstep"),
+        "decoding.cache_hit_ratio": declared(0.0, f"{_HERE}: the cache is emptied before every batch"),
     }
+    fields |= lockstep_facts(spec.point.batch, _HERE)
     fields |= graph_facts(server.options.graph, device, serving=True)
     forget_peak(device)
     return Facts(

@@ -14,7 +14,8 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.inputs import PromptPool, TokenSource, check_data
-from twinlens.executors.in_process.shards import Shards, decoded, drop_pages, refuse_undecodable, shards_of, tokens_of
+from twinlens.executors.in_process.shards import Shards, decoded, refuse_undecodable, shards_of, tokens_of
+from twinlens.executors.launch.startup import drop_pages
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model, is_text, vocabulary
 from twinlens.spec.model.shape import ResnetShape, VitShape

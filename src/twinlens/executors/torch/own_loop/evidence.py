@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from twinlens.executors.in_process.weights import regime_facts
 from twinlens.executors.torch.device import fp32_settings
 from twinlens.executors.torch.evidence.check import check_precision
 from twinlens.executors.torch.evidence.facts import check_facts, device_facts, framework_facts
@@ -21,7 +22,7 @@ from twinlens.executors.torch.evidence.trace import Kernel, compute_formats, lon
 from twinlens.executors.torch.evidence.work import trainable
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
-from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
+from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, observed, unknown
 from twinlens.spec.precision import AS_FOUND, PRECISIONS, Precision, precision
 from twinlens.units import BYTES, COUNT, FLOP
 
@@ -108,13 +109,8 @@ def torch_facts(seen: Seen, said: str | None, kernels: Sequence[Kernel], missing
         checks = check_precision(asked, resident, kernels, str(seen.device))
     fields = framework_facts() | board_facts(seen.model) | _loop(seen) | _compiler(seen)
     fields["kernels.selected"] = observed(longest(kernels), "torch.profiler") if kernels else unknown(missing)
-    fields |= {
-        "model.parameters": observed(parameter_count(seen.model), _SOURCE),
-        "precision.name": declared(regime.name, "tl.watch(precision=…)" if said else "formats that were found"),
-        "precision.method": declared(regime.method, "spec/precision.py"),
-        "precision.calibration": declared("none needed", "spec/precision.py"),
-        "precision.detail": declared("plain", "spec/precision.py"),
-    }
+    fields["model.parameters"] = observed(parameter_count(seen.model), _SOURCE)
+    fields |= regime_facts(regime, "tl.watch(precision=…)" if said else "formats that were found")
     fields |= check_facts(checks)
     for name, formats in resident.items():
         if not checks and f"precision.{name}" in _CLASSES:
