@@ -18,8 +18,8 @@ from benchmarks.interleave import bracketed, median_of
 from benchmarks.operators import operator_profile
 from benchmarks.setup import ANSWER, PROMPT, in_fresh_process, inference, opened_server, requests
 from twinlens.errors import TwinlensError
-from twinlens.executors.torch.ceiling.kernel import LAYOUTS, pattern
 from twinlens.executors.torch.ceiling.rates import buffer_bytes, matvec_bytes_per_s, read_bytes_per_s
+from twinlens.executors.torch.ceiling.timing import LAYOUTS, pattern
 from twinlens.executors.torch.evidence.inference import linear_sizes
 from twinlens.executors.torch.infer import TorchServer
 from twinlens.record.estimate import Estimate

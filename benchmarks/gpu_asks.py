@@ -148,9 +148,8 @@ def tf32(folder: Path) -> Answer:
 def sustained(folder: Path) -> Answer:
     import torch
 
-    from twinlens.executors.torch.ceiling.kernel import product
     from twinlens.executors.torch.ceiling.rates import matrix_flop_per_s, sustained_flop_per_s
-    from twinlens.executors.torch.ceiling.timing import _calls, setting
+    from twinlens.executors.torch.ceiling.timing import _calls, product, setting
     from twinlens.measurement.facts.predicted_work import datasheet_of
     from twinlens.spec.precision import precision
 

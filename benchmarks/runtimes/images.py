@@ -25,8 +25,7 @@ _APP_S = 1
 
 def openvino(options: argparse.Namespace) -> list[Finding]:
     """Our latency over that of benchmark_app, benchmark_app for a second each time."""
-    from twinlens.executors.openvino.decoder import GRAPH
-    from twinlens.executors.openvino.vision import VISION
+    from twinlens.executors.openvino.decoder import GRAPH, VISION
 
     export, engine, batch = _opened(VISION, "openvino", options)
 
@@ -41,7 +40,7 @@ def openvino(options: argparse.Namespace) -> list[Finding]:
 
 def onnxruntime(options: argparse.Namespace) -> list[Finding]:
     """Our latency over that of a loop like onnxruntime_perf_test's, on the same session."""
-    from twinlens.executors.onnxruntime.vision import VISION
+    from twinlens.executors.onnxruntime.decoder import VISION
 
     _, engine, batch = _opened(VISION, "onnxruntime", options)
 

@@ -10,8 +10,7 @@ from material import inference, quiet, spec_of
 from plain_server import Plain, plain
 from twinlens.errors import ExecutorFailed
 from twinlens.executors.openai.entry import target_of
-from twinlens.executors.openai.executor import OpenAIServer
-from twinlens.executors.openai.server_facts import facts_of
+from twinlens.executors.openai.executor import OpenAIServer, facts_of
 from twinlens.network.discovery import Discovery, first_tries
 from twinlens.network.target import Address
 from twinlens.schedule.prompt import SyntheticWords

@@ -9,7 +9,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the torch extra")
 
 from twinlens.executors.in_process.ceiling import rate as rate_of  # noqa: E402
-from twinlens.executors.torch.ceiling.kernel import Unsupported, pattern, walk  # noqa: E402
 from twinlens.executors.torch.ceiling.rates import (  # noqa: E402  # noqa: E402
     ceilings_for,
     copy_bytes_per_s,
@@ -19,6 +18,7 @@ from twinlens.executors.torch.ceiling.rates import (  # noqa: E402  # noqa: E402
     own_shapes,
     read_bytes_per_s,
 )
+from twinlens.executors.torch.ceiling.timing import Unsupported, pattern, walk  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.spec.model.shape import VitShape  # noqa: E402
 from twinlens.units import FLOP_PER_S  # noqa: E402

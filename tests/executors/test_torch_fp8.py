@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch import train  # noqa: E402
-from twinlens.executors.torch.ceiling.kernel import product  # noqa: E402
+from twinlens.executors.torch.ceiling.timing import product  # noqa: E402
 from twinlens.executors.torch.model.quantize import can_be_fp8  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
@@ -93,7 +93,7 @@ def test_fp8_plans_for_the_bf16_inputs_that_it_keeps_for_backward() -> None:
 
 def test_the_ceiling_of_fp8_has_a_scale_for_each_row_as_the_run_has(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("twinlens.executors.torch.ceiling.kernel.unsupported_product", lambda fmt, device: None)
+    monkeypatch.setattr("twinlens.executors.torch.ceiling.timing.unsupported_product", lambda fmt, device: None)
     monkeypatch.setattr(torch, "_scaled_mm", lambda x, w, a, b, **_: seen.append((a.shape, b.shape)))
     call, kernel = product("fp8-e4m3", 32, 48, 64, "cpu")
     call()

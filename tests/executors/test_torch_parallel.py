@@ -19,7 +19,6 @@ import pytest
 from material import spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
-from twinlens.executors.launch.log import owned_folder
 from twinlens.executors.torch.parallel import ranks
 from twinlens.executors.torch.parallel.degrees import degrees_of
 from twinlens.executors.torch.parallel.exchange import covered, outside
@@ -48,6 +47,7 @@ from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.device import asked_device
 from twinlens.spec.study import RunSpec
 from twinlens.stats.finding.steadiness import bubble
+from twinlens.system.log import owned_folder
 
 
 def spec(batch: int = 8, microbatch: int | None = None, model: str = "tiny", **options: Any) -> RunSpec:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import twinlens
 from material import fixed, inference, spec_of
 from twinlens.errors import BadInput
-from twinlens.executors.launch.log import telling_line
 from twinlens.executors.launch.observe import checks
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.recipe import Recipe, ServerOutput
@@ -23,6 +22,7 @@ from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, labels, pairs, plain_setting, tensor_format
 from twinlens.record.executor.record import ExecutorRecord, declared
 from twinlens.spec.model.any_model import any_model
+from twinlens.system.log import telling_line
 
 RECIPES = [transformers_serve.RECIPE, vllm.RECIPE, llama_cpp.RECIPE, sglang.RECIPE, tensorrt_llm.RECIPE]
 

@@ -18,7 +18,6 @@ from test_launch_study import served
 
 from material import fixed, inference, spec_of
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.launch import log as log_folders
 from twinlens.executors.launch import server as launching
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.process import Process
@@ -26,6 +25,7 @@ from twinlens.executors.launch.ready import free_port, wait_until_ready
 from twinlens.executors.launch.recipe import Recipe
 from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
 from twinlens.executors.launch.server import LaunchedServer, order_of
+from twinlens.system import log as log_folders
 
 SCRIPT = Path(__file__).with_name("small_server.py")
 RECIPES = [transformers_serve.RECIPE, vllm.RECIPE, llama_cpp.RECIPE, sglang.RECIPE, tensorrt_llm.RECIPE]

@@ -17,13 +17,12 @@ from twinlens.executors.in_process.inputs import calibration_prompts, prompts_sa
 from twinlens.executors.launch.model_folder import ModelFolder, stored_in
 from twinlens.executors.launch.observe import _stored, checks
 from twinlens.executors.launch.options import settings_of
-from twinlens.executors.launch.quantiser import quantised_by
+from twinlens.executors.launch.quantiser import calibration_of, identity, order, quantised_by
 from twinlens.executors.launch.recipe import ServerOutput
 from twinlens.executors.launch.runtime import sglang
 from twinlens.executors.launch.runtime.vllm import RECIPE
 from twinlens.executors.launch.server import LaunchedServer, is_quantised_here, order_of
 from twinlens.executors.quantise.compress import prompts_of
-from twinlens.executors.quantise.folder import calibration_of, identity, order
 from twinlens.executors.quantise.plan import PLANS, order_for
 from twinlens.record.executor.record import Fact, declared
 from twinlens.spec.model.quantised import UNQUANTISED, contradicts, stored_precision

@@ -15,8 +15,9 @@ from plain_server import Plain, plain, stream
 from twinlens.errors import BadInput
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.runtime import vllm
-from twinlens.executors.launch.startup import cached_share, drop_pages, first_tokens
+from twinlens.executors.launch.startup import first_tokens
 from twinlens.measurement.summary_file import summary_of
+from twinlens.system.page_cache import cached_share, drop_pages
 
 CHAT = "/v1/chat/completions"
 

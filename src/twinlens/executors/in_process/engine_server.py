@@ -32,7 +32,6 @@ from twinlens.executors.in_process.weights import (
     regime_facts,
     weights_hash,
 )
-from twinlens.executors.launch.startup import cached_share
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.registry import not_installed
 from twinlens.record.estimate import Estimate
@@ -44,6 +43,7 @@ from twinlens.spec.model.reference import DecoderShape, ModelRef
 from twinlens.spec.precision import BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.system.page_cache import cached_share
 from twinlens.system.processes import usable_cores
 from twinlens.units import BYTES
 

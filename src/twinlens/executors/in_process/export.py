@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.launch.log import telling_line
 from twinlens.system.document import read_json
 from twinlens.system.home_folder import cache_folder
+from twinlens.system.log import telling_line
 
 _NOTE = "twinlens-export.json"
 

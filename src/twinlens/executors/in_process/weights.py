@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.executors.launch.model_folder import with_modelopt
 from twinlens.record.executor.record import Fact, declared, observed
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model
@@ -17,6 +16,7 @@ from twinlens.spec.model.header import types_and_shapes
 from twinlens.spec.model.quantised import scale_blocks, stored_precision
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import Precision
+from twinlens.system.document import read_json
 
 SCALE = "_scale_inv"
 """Behind the name of a matrix in fp8, the name of the scales that its blocks are multiplied by."""
@@ -105,6 +105,18 @@ def refuse_unread(ref: Model) -> None:
                 f"and {name}{SCALE} has {_times(sizes) if has in _SCALES else 'none'}",
                 code="TL201",
             )
+
+
+def with_modelopt(folder: str | Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The config with what ModelOpt wrote into a file of its own, `hf_quant_config.json`, where it has none of it."""
+    beside = Path(folder) / "hf_quant_config.json"
+    if "quantization_config" in config or not beside.is_file():
+        return config
+    try:
+        said = read_json(beside).get("quantization")
+    except (OSError, ValueError):
+        return config
+    return {**config, "quantization_config": {"quant_method": "modelopt", **said}} if isinstance(said, dict) else config
 
 
 def is_mxfp4(ref: Model) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.export import made_whole, run_apart
+from twinlens.executors.in_process.weights import with_modelopt
 from twinlens.executors.protocol import Say
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.quantised import stored_precision
@@ -51,18 +52,6 @@ def stored_in(folder: str | Path | None, config: Mapping[str, Any]) -> str:
     if folder is None:
         return stored_precision(config)
     return stored_precision(with_modelopt(folder, config), _text(Path(folder) / "recipe.yaml"))
-
-
-def with_modelopt(folder: str | Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The config with what ModelOpt wrote into a file of its own, `hf_quant_config.json`, where it has none of it."""
-    beside = Path(folder) / "hf_quant_config.json"
-    if "quantization_config" in config or not beside.is_file():
-        return config
-    try:
-        said = read_json(beside).get("quantization")
-    except (OSError, ValueError):
-        return config
-    return {**config, "quantization_config": {"quant_method": "modelopt", **said}} if isinstance(said, dict) else config
 
 
 def _text(file: Path) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 import psutil
 
 from twinlens.errors import BadInput
+from twinlens.executors.in_process.weights import with_modelopt
 from twinlens.executors.launch.interpreter import Interpreter, interpreter_for, refuse_missing
-from twinlens.executors.launch.log import read_log
-from twinlens.executors.launch.model_folder import ModelFolder, stored_in, with_modelopt
+from twinlens.executors.launch.model_folder import ModelFolder, stored_in
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.quantiser import Given
 from twinlens.executors.launch.ready import page, pages
@@ -26,6 +26,7 @@ from twinlens.spec.model.quantised import QUANTISED_BY, UNQUANTISED, contradicts
 from twinlens.spec.precision import PRECISIONS, precision
 from twinlens.spec.study import RunSpec
 from twinlens.system.document import read_json
+from twinlens.system.log import read_log
 
 _QUANTISED, _HEAD = "precision.detail", "lm_head.weight"
 _CLASSES = {"weights": "precision.weights", "activations": "precision.activations", "kv": "precision.kv"}

@@ -11,11 +11,11 @@ from typing import Any
 import psutil
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
 from twinlens.network.page import PageClient
 from twinlens.system.document import json_of
+from twinlens.system.log import read_log, telling_line
 from twinlens.system.processes import tree
 
 _PERIOD_S, _PATIENCE_S = 0.1, 5.0

@@ -18,12 +18,11 @@ import psutil
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.launch.gpus import Boards, gpus_of_each, gpus_taken, masked
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
-from twinlens.executors.launch.log import owned_folder
 from twinlens.executors.launch.model_folder import folder_of, gguf_file, model_folder, servable, stored_in
 from twinlens.executors.launch.observe import described
 from twinlens.executors.launch.options import CHOSEN, Settings, settings_of, with_endpoint
 from twinlens.executors.launch.process import Process, environment_of
-from twinlens.executors.launch.quantiser import Given, quantised_by, versions_in
+from twinlens.executors.launch.quantiser import Given, decided_by, quantised_by, versions_in
 from twinlens.executors.launch.ready import free_port, is_taken, page, refuse_gone, wait_until_ready
 from twinlens.executors.launch.recipe import LOOPBACK, Command, LaunchConfig, Recipe, words_of
 from twinlens.executors.launch.replicas import behind_balancer
@@ -32,7 +31,6 @@ from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.entry import target_of
 from twinlens.executors.openai.executor import OpenAIServer
 from twinlens.executors.protocol import Say, TakesRow
-from twinlens.executors.quantise.folder import decided_by
 from twinlens.executors.quantise.plan import PLANS
 from twinlens.network.client import Client
 from twinlens.record.executor.facts import Facts
@@ -41,6 +39,7 @@ from twinlens.schedule.request import Schedule
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import Images, InferenceWorkload
+from twinlens.system.log import owned_folder
 from twinlens.system.processes import usable_cores
 
 _TRIES = 3

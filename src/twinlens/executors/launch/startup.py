@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import http.client
 import json
-import mmap
-import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.executors.launch.log import read_log
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.recipe import Recipe
+from twinlens.system.log import read_log
+from twinlens.system.page_cache import cached_share, drop_pages, files_below
 
 
 def before_start(settings: Settings, folder: Path) -> dict[str, Any]:
     """The share of the model's files in the page cache, from which they are dropped first where that is asked."""
     if settings.drops_page_cache:
-        drop_pages(_files(folder))
+        drop_pages(files_below(folder))
     share = cached_share(folder)
     return {} if share is None else {"cached_share": share}
 
@@ -82,48 +80,3 @@ def _has_token(event: bytes) -> bool:
     first: Mapping[str, Any] = choices[0]
     delta: Mapping[str, Any] = first.get("delta") or {}
     return bool(first.get("text") or delta.get("content") or first.get("finish_reason"))
-
-
-# The page cache: how much of a model's files is in it before a start, and dropping them from it.
-
-
-def cached_share(folder: Path) -> float | None:
-    """The share of the bytes below `folder` (or of one file) in the page cache, by mincore; None where that is not to
-    be had."""
-    sizes = [(path, path.stat().st_size) for path in _files(folder)]
-    total = sum(size for _, size in sizes)
-    if not total or not hasattr(os, "posix_fadvise"):
-        return None
-    try:
-        return sum(_cached_bytes(path, size) for path, size in sizes if size) / total
-    except OSError:
-        return None
-
-
-def drop_pages(files: Sequence[Path]) -> bool:
-    """Ask the kernel to drop these files from the page cache (what is mapped stays); whether it can be asked."""
-    if not hasattr(os, "posix_fadvise"):
-        return False
-    for path in files:
-        with path.open("rb") as file:
-            with contextlib.suppress(OSError):
-                os.fsync(file.fileno())  # a page that is not on storage yet cannot be dropped
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    return True
-
-
-def _files(folder: Path) -> list[Path]:
-    return [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _cached_bytes(path: Path, size: int) -> int:
-    pages = -(-size // mmap.PAGESIZE)
-    seen = (ctypes.c_ubyte * pages)()
-    libc = ctypes.CDLL(None, use_errno=True)
-    with path.open("rb") as file, mmap.mmap(file.fileno(), size, flags=mmap.MAP_PRIVATE, prot=3) as mapped:
-        whole = (ctypes.c_char * size).from_buffer(mapped)
-        failed = libc.mincore(ctypes.c_void_p(ctypes.addressof(whole)), ctypes.c_size_t(size), seen)
-        del whole
-    if failed:
-        raise OSError(ctypes.get_errno(), "mincore")
-    return min(size, sum(one & 1 for one in seen) * mmap.PAGESIZE)

@@ -1,4 +1,4 @@
-"""A decoder in ONNX Runtime: exported by onnxruntime-genai's own builder, prefill and decode through its Generator."""
+"""ONNX Runtime: decoders by onnxruntime-genai's own builder and Generator, or its Engine, and classifiers of images."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import onnxruntime_genai as genai
 
 from twinlens.executors.in_process.engine import Evidence, Runtime, SteppedEngine, cache_elements_of_a_token
 from twinlens.executors.in_process.export import run_apart
+from twinlens.executors.in_process.inputs import calibration_said
 from twinlens.executors.in_process.player import Gained, Running
 from twinlens.executors.in_process.precision_check import log_softmax
-from twinlens.executors.in_process.torch_work import Linear
-from twinlens.executors.onnxruntime.graph import computed_in, kv_format, linears, weights_held, weights_size
+from twinlens.executors.onnxruntime.export import GRAPH, linears_of, made_by, make
+from twinlens.executors.onnxruntime.graph import computed_in, kv_format, weights_held, weights_size, windows
 from twinlens.executors.onnxruntime.trace import engine_facts, phases_of, read_profile, shares, strays
 from twinlens.record.executor.record import declared, observed, unknown
 from twinlens.spec.model.reference import ModelRef
@@ -29,7 +31,6 @@ from twinlens.spec.workload.workload import InferenceWorkload
 
 _PRECISIONS = {"fp32": "fp32", "int8-dynamic": "int8", "int4-dynamic": "int4"}
 """Ours to the builder's. Its int8 and int4 store blocks of 32 and quantise activations to int8 (accuracy level 4)."""
-_GRAPH = "model.onnx"
 _PROFILED_TOKENS = 4
 
 
@@ -49,7 +50,7 @@ class OrtDecoder:
         return log_softmax(generator.get_output("logits")[0])
 
     def evidence(self, batch: np.ndarray) -> Evidence:
-        graph = self._folder / _GRAPH
+        graph = self._folder / GRAPH
         with tempfile.TemporaryDirectory() as folder:
             profiled = _load(self._folder, self._threads, profile=str(Path(folder) / "profile"))
             _generate(profiled, batch, _PROFILED_TOKENS)
@@ -92,7 +93,7 @@ def _make(spec: RunSpec, weights: Path, folder: Path) -> None:
         command = ["-m", "onnxruntime_genai.models.builder", "-i", str(weights), "-o", str(folder), "-e", "cpu"]
         command += ["-p", _PRECISIONS[spec.point.precision], "-c", scratch]
         failed = f"onnxruntime-genai's builder cannot export {spec.model.name}"
-        run_apart(command, failed, makes=folder / _GRAPH)
+        run_apart(command, failed, makes=folder / GRAPH)
 
 
 def _made_by(spec: RunSpec) -> str:
@@ -130,11 +131,7 @@ def _generate(model: Any, prompts: np.ndarray, tokens: int) -> tuple[int, list[i
     return begin_ns, stamps
 
 
-def _linears(folder: Path) -> list[Linear]:
-    return linears(folder / _GRAPH)
-
-
-RUNTIME = Runtime("onnxruntime", _made_by, _make, _linears, OrtDecoder)
+RUNTIME = Runtime("onnxruntime", _made_by, _make, linears_of, OrtDecoder)
 
 
 MOST_TOGETHER = 8
@@ -204,3 +201,64 @@ def _served(folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> Stepped
 
 
 SERVED = Runtime(RUNTIME.name, RUNTIME.made_by, RUNTIME.make, RUNTIME.linears, _served)
+
+
+# Image classifiers, without onnxruntime-genai: fp32, or static int8 calibrated on random images.
+
+_STATISTICS = "least and most of each activation"
+
+
+class OrtClassifier:
+    """One batch of images after another."""
+
+    def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
+        self._graph, self._spec, self._ref, self._threads = folder / GRAPH, spec, ref, threads
+        self._session: Any = _session(self._graph, threads)
+
+    def answer(self, batch: np.ndarray, tokens: int) -> tuple[int, list[int]]:
+        given = {"pixel_values": batch}
+        begin_ns = time.monotonic_ns()
+        self._session.run(None, given)[0].argmax(-1)
+        return begin_ns, [time.monotonic_ns()]
+
+    def log_probabilities(self, one: np.ndarray) -> np.ndarray:
+        return log_softmax(self._session.run(None, {"pixel_values": one})[0])
+
+    def evidence(self, batch: np.ndarray) -> Evidence:
+        with tempfile.TemporaryDirectory() as folder:
+            written, profile = Path(folder) / "optimised.onnx", Path(folder) / "profile"
+            profile.mkdir()
+            profiled = _session(self._graph, self._threads, str(profile / "of"), str(written))
+            profiled.run(None, {"pixel_values": batch})
+            profiled.end_profiling()
+            phases = phases_of(read_profile(profile), "image", "image", windows(written))
+        facts = engine_facts(phases, self._threads, "")
+        if self._spec.precision.quantised:
+            method = "round to nearest by onnxruntime.quantization: weights by channel, activations by tensor"
+            facts["precision.method"] = declared(method, "quantize_static")
+            facts["precision.calibration"] = observed(calibration_said(self._ref, _STATISTICS), "its images")
+        return Evidence(
+            held={"weights": weights_held(self._graph)},
+            ran={phase: shares(nodes, None) for phase, nodes in phases.items()},
+            missing="the profile has no matrix product",
+            facts=facts,
+            memory={"weights_bytes": (weights_size(self._graph), "initializers of the graph, scales included")},
+            findings=strays(phases),
+        )
+
+    def close(self) -> None:
+        self._session = None
+
+
+def _session(graph: Path, threads: int, profile: str = "", optimised: str = "") -> Any:
+    """`profile`, `optimised`: files to write, with the same names of nodes."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
+    if profile:
+        options.enable_profiling, options.profile_file_prefix = True, profile
+        options.optimized_model_filepath, options.log_severity_level = optimised, 3  # it warns that the file is ours
+    return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+
+
+VISION = Runtime("onnxruntime-vision", partial(made_by, statistics=_STATISTICS), make, linears_of, OrtClassifier)

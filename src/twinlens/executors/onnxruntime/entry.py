@@ -27,7 +27,7 @@ _CAN = Capabilities(
 EXECUTOR = engine_executor(
     "onnxruntime",
     _CAN,
-    by_family("onnxruntime", (_OF_TEXT, f"{_HERE}.decoder:RUNTIME"), (_OF_IMAGES, f"{_HERE}.vision:VISION")),
+    by_family("onnxruntime", (_OF_TEXT, f"{_HERE}.decoder:RUNTIME"), (_OF_IMAGES, f"{_HERE}.decoder:VISION")),
 )
 _MOST = Option(8, description="Sequences that the engine may have in one batch.", tunes=True)
 SERVED = engine_executor(

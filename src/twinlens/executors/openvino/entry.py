@@ -31,7 +31,7 @@ _CAN = Capabilities(
 EXECUTOR = engine_executor(
     "openvino",
     _CAN,
-    by_family("openvino", (_OF_TEXT, f"{_HERE}.decoder:RUNTIME"), (_OF_IMAGES, f"{_HERE}.vision:VISION"), ("nncf",)),
+    by_family("openvino", (_OF_TEXT, f"{_HERE}.decoder:RUNTIME"), (_OF_IMAGES, f"{_HERE}.decoder:VISION"), ("nncf",)),
 )
 _MOST = Option(16, description="Sequences that the engine may have in one batch.", tunes=True)
 SERVED = engine_executor(

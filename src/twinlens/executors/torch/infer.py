@@ -17,7 +17,6 @@ from twinlens.errors import BadInput
 from twinlens.executors.in_process.inputs import check_data
 from twinlens.executors.in_process.player import LockstepPlayer, first_answers, loaded
 from twinlens.executors.in_process.weights import recurrent
-from twinlens.executors.launch.startup import cached_share
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.torch.device import fp32_as
 from twinlens.executors.torch.evidence.inference import inference_facts, reference_logits
@@ -41,6 +40,7 @@ from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.system.page_cache import cached_share
 from twinlens.units import RATIO, SECONDS
 
 _MOST_OF = 0.9  # of the free memory, for weights that are made in fp32 first

@@ -57,7 +57,7 @@ def log_of(options: Mapping[str, Any]) -> Path:
 
 
 def _refuse_absent(spec: RunSpec) -> None:
-    from twinlens.executors.trainer_log.command import command_of
+    from twinlens.executors.trainer_log.live import command_of
 
     if not command_of(spec.executor.options):
         log_of(spec.executor.options)

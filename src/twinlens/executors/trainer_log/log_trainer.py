@@ -9,10 +9,9 @@ from typing import Any
 
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
-from twinlens.executors.trainer_log.command import Command, command_of, facts_of, in_words
 from twinlens.executors.trainer_log.entry import FORMATS, log_of
 from twinlens.executors.trainer_log.formats import read_automodel, read_megatron, read_nemo, read_spans, read_torchtitan
-from twinlens.executors.trainer_log.live import Live, followed, printed_by
+from twinlens.executors.trainer_log.live import Command, Live, command_of, facts_of, followed, in_words, printed_by
 from twinlens.executors.trainer_log.rows import Reader, Reading, ReadLog, Rows, StepRecord, collected, rows_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, unknown

@@ -12,7 +12,6 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.replicas import replicas_of
 from twinlens.executors.protocol import Exchanger, Launched, Launcher, Server, Trainer
 from twinlens.executors.registry import launcher, launches
@@ -23,6 +22,7 @@ from twinlens.record.sections import Running
 from twinlens.record.store import update_run
 from twinlens.spec.protocol import Stall
 from twinlens.spec.study import RunSpec
+from twinlens.system.log import read_log, telling_line
 from twinlens.system.nvml import Gpu, open_gpus
 from twinlens.system.processes import is_alive, tree
 

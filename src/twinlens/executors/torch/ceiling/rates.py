@@ -15,19 +15,24 @@ import psutil
 import torch
 
 from twinlens.executors.in_process.ceiling import Ceiling, rate
-from twinlens.executors.torch.ceiling.kernel import LAYOUTS, Unsupported, Weight, pattern, product, walk
 from twinlens.executors.torch.ceiling.timing import (
+    LAYOUTS,
     LEAST_REPEATS,
     REPEATS,
     SUSTAINED_S,
     WARM_S,
+    Unsupported,
+    Weight,
     board_state,
     captured,
     conditions,
     first_line,
+    pattern,
+    product,
     setting,
     sustained,
     timed,
+    walk,
 )
 from twinlens.record.codec import decode, encode
 from twinlens.record.estimate import Estimate

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.launch.interpreter import Interpreter, python_with
-from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.deepspeed.entry import INSTALL, KIND, ZeroOptions
@@ -22,6 +21,7 @@ from twinlens.executors.torch.parallel.program import WORKER, Program
 from twinlens.spec.study import RunSpec
 from twinlens.system.document import read_json
 from twinlens.system.home_folder import cache_folder
+from twinlens.system.log import read_log, telling_line
 from twinlens.version import __version__
 
 _NEEDED = ("deepspeed", "torch", "transformers", "twinlens")

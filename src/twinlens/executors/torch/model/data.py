@@ -15,11 +15,11 @@ from torch.utils.data import DataLoader, RandomSampler
 from twinlens.errors import BadInput
 from twinlens.executors.in_process.inputs import PromptPool, TokenSource, check_data
 from twinlens.executors.in_process.shards import Shards, decoded, refuse_undecodable, shards_of, tokens_of
-from twinlens.executors.launch.startup import drop_pages
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model, is_text, vocabulary
 from twinlens.spec.model.shape import ResnetShape, VitShape
 from twinlens.spec.workload.workload import Data, Folder, Images
+from twinlens.system.page_cache import drop_pages
 
 # Batches drawn ahead in a thread, into pinned memory: what a training loop on a GPU does, whose data must not wait. On
 # a processor nothing is drawn ahead: the thread would take its time from the step itself.

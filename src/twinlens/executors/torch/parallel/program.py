@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 
 from twinlens.errors import ExecutorFailed
-from twinlens.executors.launch.log import read_log, telling_line
 from twinlens.executors.launch.process import Process
 from twinlens.executors.ray_connection import connected, first_line
+from twinlens.system.log import read_log, telling_line
 from twinlens.version import __version__
 
 WORKER = "twinlens.executors.torch.parallel.worker"

@@ -17,11 +17,11 @@ from typing import Any
 import psutil
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.launch.log import owned_folder
 from twinlens.executors.protocol import Say
 from twinlens.executors.refuse import refuse_shared_gpu
 from twinlens.executors.torch.parallel.program import TORCH, WORKER, Lost, OnRay, Program, Torchrun, sentence_on
 from twinlens.spec.device import AskedDevice
+from twinlens.system.log import owned_folder
 from twinlens.system.processes import this_machine
 
 _GATHER_S, _END_S, _GREETING_S = 2.0, 5.0, 5.0
