@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.columns import folded
+from twinlens.record.samples import FOREIGN_SHARE
 from twinlens.stats.paired.ratio import PairedRatio, paired_ratio
-from twinlens.stats.paired.slice_rate import FOREIGN_SHARE, SliceRates
+from twinlens.stats.paired.slice_rate import SliceRates
 
 PLACE = Path(__file__).parents[2] / "docs" / "results" / "coverage-paired.md"
 RATIO = 1.8

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pyarrow as pa
 
 from twinlens.record.finding import Finding
-from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
+from twinlens.record.samples import FOREIGN_SHARE, TELEMETRY_SCHEMA, Sample
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.finding.checks import shared_machine
-from twinlens.stats.metrics.energy import FOREIGN_SHARE, other_programs, throttled
+from twinlens.stats.metrics.energy import other_programs, throttled
 
 
 def sampled(*rows: Sample) -> pa.Table:

@@ -67,6 +67,8 @@ class Sample:
 
 TELEMETRY_SCHEMA = schema_of(Sample)
 COLUMNS = tuple(TELEMETRY_SCHEMA.names)
+FOREIGN_SHARE = 0.05
+"""Of the machine's processors (`foreign_cpu`): less is within the noise of most runs, kernel and idle daemons."""
 
 
 # The server's own metrics during a run: one row per reading of its metrics page, null where it gives none.

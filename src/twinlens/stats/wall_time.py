@@ -108,7 +108,8 @@ def _recovered(recovery: Recovery, steps: Steps) -> dict[str, Estimate]:
 
 PARTS = ("useful", "startup", "data", "checkpoint", "restart", "repeat", "evaluation", "other")
 """In the order in which they are told. `useful`: steps that were kept, without data and saves in them."""
-_STARTING = ("compile", "examined", "starting")
+STARTING = ("compile", "examined", "starting")
+"""Tags of steps that belong to the start, however the others are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def _whole_row(kind: str, tag: str | None) -> str:
         return "evaluation"
     if kind == "between":
         return "other"
-    if tag in _STARTING:
+    if tag in STARTING:
         return "startup"
     return {"repeat": "repeat", "skipped": "other"}.get(tag or "", "useful")
 

@@ -14,10 +14,8 @@ from typing import Any
 import psutil
 
 from twinlens.record.executor.record import Fact, observed, unknown
+from twinlens.record.samples import FOREIGN_SHARE
 from twinlens.system.nvml import Gpu
-
-FOREIGN_LIMIT = 0.05
-"""Processor use by others above which co-tenants count as seen; below it are kernel and idle daemons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +118,12 @@ def co_tenants(foreign_cpu: float | None, foreign_gpu: int | None, has_gpu: bool
     if foreign_cpu is None and foreign_gpu is None:
         return unknown("neither processor use nor GPU processes could be read")
     seen: list[Any] = []
-    if foreign_cpu is not None and foreign_cpu > FOREIGN_LIMIT:
+    if foreign_cpu is not None and foreign_cpu > FOREIGN_SHARE:
         seen.append(f"{foreign_cpu:.0%} of the processors used by others")
     if foreign_gpu:
         seen.append(f"{foreign_gpu} other processes on the GPU")
     on_gpu = ", and GPU processes" if foreign_gpu is not None else "; GPU processes are unknown" if has_gpu else ""
-    looked = f"processor use by others, limit {FOREIGN_LIMIT:.0%}{on_gpu}"
+    looked = f"processor use by others, limit {FOREIGN_SHARE:.0%}{on_gpu}"
     if foreign_cpu is None:
         looked = "GPU processes; processor use by others is unknown"
     return observed("seen" if seen else "none seen", "; ".join(seen) or looked)

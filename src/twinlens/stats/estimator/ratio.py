@@ -74,9 +74,7 @@ def ratio_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, level: float = 0.
     if spread_a == spread_b == 0:
         method = "ratio of run means; runs on each side are equal"
         return Estimate(value, RATIO, method, "derived", low=value, high=value, level=level, n=n)
-    scaled = value**2 * spread_b
-    freedom = (spread_a + scaled) ** 2 / (spread_a**2 / (a.size - 1) + scaled**2 / (b.size - 1))
-    t = t_quantile(level, freedom)
+    t = t_quantile(level, welch(a, value * b)[1])
     bounds = _mover(_around(a.mean(), t * math.sqrt(spread_a)), _around(b.mean(), t * math.sqrt(spread_b)))
     if bounds is None:
         return Estimate(value, RATIO, "ratio of run means", "derived", n=n, no_interval=_NOT_CLEAR)
@@ -100,11 +98,8 @@ def difference_of_runs(values_a: ArrayLike, values_b: ArrayLike, *, unit: str, l
     value, n = float(a.mean() - b.mean()), a.size + b.size
     if min(a.size, b.size) < FEWEST_RUNS:
         return Estimate(value, unit, "difference of run means", "derived", n=n, no_interval=_FEW_RUNS)
-    spread_a, spread_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
-    half = 0.0
-    if spread_a + spread_b > 0:
-        freedom = (spread_a + spread_b) ** 2 / (spread_a**2 / (a.size - 1) + spread_b**2 / (b.size - 1))
-        half = t_quantile(level, freedom) * math.sqrt(spread_a + spread_b)
+    error, freedom = welch(a, b)
+    half = t_quantile(level, freedom) * error if error else 0.0
     method = f"difference of means of {a.size} and {b.size} runs, Welch interval"
     return Estimate(value, unit, method, "derived", value - half, value + half, level, n)
 
@@ -136,12 +131,18 @@ def chance_of(values_a: ArrayLike, values_b: ArrayLike) -> float:
     a, b = (np.asarray(values, dtype=np.float64).ravel() for values in (values_a, values_b))
     if min(a.size, b.size) < FEWEST_RUNS:
         return 1.0
-    spread_a, spread_b = float(a.var(ddof=1)) / a.size, float(b.var(ddof=1)) / b.size
-    gap = abs(float(a.mean() - b.mean()))
-    if spread_a + spread_b == 0:
+    (error, freedom), gap = welch(a, b), abs(float(a.mean() - b.mean()))
+    if not error:
         return 1.0 if gap == 0 else 0.0
-    freedom = (spread_a + spread_b) ** 2 / (spread_a**2 / (a.size - 1) + spread_b**2 / (b.size - 1))
-    return 2 * float(stdtr(freedom, -gap / math.sqrt(spread_a + spread_b)))
+    return 2 * float(stdtr(freedom, -gap / error))
+
+
+def welch(*sides: NDArray[np.float64]) -> tuple[float, float]:
+    """The standard error of the difference of the means of two sides [n >= 2 each], and its freedom (Welch 1947);
+    infinite where neither varies."""
+    spreads = [float(side.var(ddof=1)) / side.size for side in sides]
+    of_each = sum(spread**2 / (side.size - 1) for spread, side in zip(spreads, sides, strict=True))
+    return math.sqrt(sum(spreads)), sum(spreads) ** 2 / of_each if of_each else math.inf
 
 
 _FEW_RUNS = f"fewer than {FEWEST_RUNS} runs a side"

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.samples import FOREIGN_SHARE
 from twinlens.record.sections import DeviceMemory
 from twinlens.stats.estimator.repeats import scaled
 from twinlens.units import BYTES, JOULES, WATTS, show
@@ -243,8 +244,6 @@ def _cross_check(counter: _Counter, mean_power_w: float) -> str:
 
 # Disturbances in the steady window: throttling, and other work on the machine. Shares, not corrections.
 
-FOREIGN_SHARE = 0.05
-"""Of the machine's processors: less than the noise of most runs."""
 POWER_CAP = "software power cap"
 # NVML's clocks event reasons (nvml.h); idle, application clocks and sync boost are no throttling.
 _REASONS = {

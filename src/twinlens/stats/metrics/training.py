@@ -19,7 +19,7 @@ from twinlens.stats.estimator.repeats import scaled
 from twinlens.stats.metrics.energy import memory
 from twinlens.stats.steady.levels import SteadyRule
 from twinlens.stats.steady.segment import Steadiness, peak_rate, retention, segment
-from twinlens.stats.wall_time import in_save
+from twinlens.stats.wall_time import STARTING, in_save
 from twinlens.units import (
     BYTES,
     COUNT,
@@ -34,8 +34,6 @@ from twinlens.units import (
 )
 
 _COMPLETE = 1 - 1e-6  # of counted FLOP: a sum of floats
-_STARTING = ("compile", "examined", "starting")
-"""Tags of steps that belong to the start, however the others are."""
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 
 
@@ -48,7 +46,7 @@ def training_steadiness(steps: Steps, rule: SteadyRule = SteadyRule()) -> tuple[
     only = trained_alone(steps)
     if not len(only):
         return only, None
-    tagged = np.flatnonzero(np.isin(only.tag, _STARTING))
+    tagged = np.flatnonzero(np.isin(only.tag, STARTING))
     saved_s = np.nan_to_num(only.phases_ns["checkpoint"]) / 1e9
     judged_s = _as_neighbours(np.maximum(_durations_s(only) - saved_s, 1e-9), only.tag == "saving")
     return only, segment(judged_s, work=_work(only), tagged_rows=tagged, rule=rule)

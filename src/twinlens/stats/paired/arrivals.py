@@ -23,6 +23,7 @@ from twinlens.record.request import Requests
 from twinlens.record.run import Run
 from twinlens.stats.estimator.dependence import worth_of_means
 from twinlens.stats.estimator.quantile import interval_ranks, name_of, needed_for_quantile
+from twinlens.stats.estimator.ratio import difference
 from twinlens.stats.estimator.repeats import widened_difference
 from twinlens.stats.serving.latency import Latency, latency
 from twinlens.stats.summary.group import Group, Summary
@@ -251,17 +252,6 @@ def _against(best: Group, other: Group, metric: str, runs: Mapping[str, Run]) ->
     if (paired := of_arrivals(shared_arrivals(best, other, runs), metric)) is not None:
         more = widened_difference(paired.difference, a, b)
         return TailDifference(other, more.value or 0.0, more.low, more.high, paired.arrivals, paired.stretches)
-    low_s, high_s = difference_interval(b, a)
-    return TailDifference(other, float(b.value or 0) - float(a.value or 0), low_s, high_s)
-
-
-def difference_interval(a: Estimate, b: Estimate) -> tuple[float | None, float | None]:
-    """Bounds of a - b from two intervals of one level (MOVER, Zou and Donner 2008, equation 6); None without either.
-
-    It takes both as independent: points that met the same arrivals differ by less than that, so it is on the safe side.
-    """
-    if None in (a.value, a.low, a.high, b.value, b.low, b.high) or a.level != b.level or a.level is None:
-        return None, None
-    va, la, ha, vb, lb, hb = (float(x or 0) for x in (a.value, a.low, a.high, b.value, b.low, b.high))
-    gap = va - vb
-    return gap - math.hypot(va - la, hb - vb), gap + math.hypot(ha - va, vb - lb)
+    # As if both were independent: points that met the same arrivals differ by less, so it is on the safe side.
+    apart = difference(b, a)
+    return TailDifference(other, apart.value or 0.0, apart.low, apart.high)

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from twinlens.record.column import spans_of
 from twinlens.record.finding import Finding
 from twinlens.record.request import Requests
+from twinlens.record.samples import FOREIGN_SHARE
 from twinlens.record.step import Steps
 from twinlens.stats.estimator.interval import t_quantile
+from twinlens.stats.estimator.ratio import welch
 
 _FEWEST_SLICES, _FEWEST_ROWS = 8, 4  # to say that first rows are slower, and to go by the others
 _LEVEL = 0.99
-FOREIGN_SHARE = 0.05  # of the machine's processors: less is within the noise of most runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +181,8 @@ def empty_slots(requests: Requests, concurrency: int) -> Iterable[Finding]:
     rows = requests.slice >= 0
     if not rows.any():
         return
-    _, place = np.unique(requests.slice[rows], return_inverse=True)
     begin, end = requests.intended_ns[rows], requests.end_ns[rows]
-    first = np.full(place.max() + 1, np.iinfo(np.int64).max)
-    last = np.full(place.max() + 1, np.iinfo(np.int64).min)
-    np.minimum.at(first, place, begin)
-    np.maximum.at(last, place, end)
+    _, first, last = spans_of(requests.slice[rows], begin, end)
     slot_ns = concurrency * float((last - first).sum())
     if slot_ns <= 0:
         return
@@ -263,10 +260,8 @@ def suffering(series: Sequence[Blocks], disturbed: Sequence[Marks], fewest: int)
             np.concatenate([each - level for each, level in zip(side, levels, strict=True)]) for side in (beside, calm)
         ]
         gap = float(sides[0].mean() - sides[1].mean())
-        spread = [float(side.var(ddof=1)) / side.size for side in sides]
-        error = math.sqrt(sum(spread))
-        of_each = sum(part**2 / (side.size - 1) for part, side in zip(spread, sides, strict=True))
-        half = t_quantile(_ALIKE_LEVEL, max(1.0, error**4 / of_each)) * error if of_each else 0.0
+        error, freedom = welch(*sides)
+        half = t_quantile(_ALIKE_LEVEL, max(1.0, freedom)) * error if error else 0.0
         change, visible = math.expm1(gap), math.expm1(min(half, 700.0))
     known = float(np.exp(met.mean())) if met.size else None
     return Suffering(tuple(calm if is_calm else series), count, of, known, change, visible, is_calm)
