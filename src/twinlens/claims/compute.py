@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from twinlens.claims.memory import does_not_fit
-from twinlens.claims.said import Answer, Bound, Case, Gap, Term, View, assumed, beside, lacking, part_of_whole, solved
+from twinlens.claims.said import (
+    Answer,
+    Bound,
+    Case,
+    Gap,
+    Term,
+    View,
+    assumed,
+    beside,
+    lacking,
+    part_of_whole,
+    solved,
+    terms_of,
+    worked,
+)
 from twinlens.claims.subject import bandwidth_of, context_of, devices_of, peak_of, said_device, said_model, stored_of
 from twinlens.theory.flop import prefill_flop
+from twinlens.theory.law import LAWS
 from twinlens.theory.roofline import batch_at_ridge, expected_tokens
 
 _MOST_DRAFTS = 32
@@ -140,9 +156,9 @@ def end_to_end(view: View) -> Answer | None:
     view.used.update(times)
     view.says("prefill", "end-to-end", "tpot", "each")
     first, whole = sorted(rest, key=lambda time: time.value)
-    terms = (Term("ttft", first.value, "s"), Term("context", many, "tokens"), Term("token-time", own, "s"))
-    cases = (Case(first.value + many * own, terms, "{0} + {1} × {2}"),)
-    return Answer("end-to-end", "s", whole, cases, is_arithmetic=True)
+    given = terms_of(Term("ttft", first.value, "s"), Term("token-time", own, "s"))
+    case = worked("end-to-end", {**given, "tokens": Term("context", many, "tokens")})
+    return Answer("end-to-end", "s", whole, (case,), is_arithmetic=True)
 
 
 def ridge_batch(view: View) -> Answer | Gap | None:
@@ -202,24 +218,16 @@ def all_reduce_share(view: View) -> Answer | Gap | None:
         "device": peak,
         "mfu": mfu,
     }
-    if (
-        subject is None
-        or shape is None
-        or many is None
-        or bus is None
-        or peak is None
-        or mfu is None
-        or claimed is None
-    ):
+    if subject is None or shape is None or many is None or bus is None or not (peak and mfu and claimed):
         return Gap("all-reduce-share", lacking(needed))
     from twinlens.theory.collective import tensor_parallel_bytes  # it loads every model of a workload
 
     size = float(tensor_parallel_bytes(shape, 1, many))
     moving, computing = size / bus, 6 * subject.active / (many * peak * mfu.value)
-    terms = (Term("all-reduce-time", moving, "s"), Term("compute-time", computing, "s"))
-    case = Case(moving / (moving + computing), terms, "{0} / ({0} + {1})")
+    of_step = Term("compute-time", computing, "s")
+    case = worked("all-reduce-share", {"moving-time": Term("all-reduce-time", moving, "s"), "compute-time": of_step})
     share = min(claimed.value, 0.999)
-    wanted = size / (share / (1 - share) * computing)
+    wanted = size / (LAWS["all-reduce-share"].inverse("moving-time", share, {"compute-time": computing}) or math.inf)
     return Answer(
         "all-reduce-share", "share", claimed, (case,), assumed=(*subject.assumed, *(device[1] if device else ())),
         missing=("overlap",), solutions=(solved("all-reduce-share", "share", share, {"link_bandwidth": wanted}),),

@@ -6,10 +6,24 @@ Power, its price and fixed costs that a claim does not say are not 0: without th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from twinlens.claims.said import Answer, Case, Gap, Said, Term, View, assumed, lacking, part_of_whole, solved
+from twinlens.claims.said import (
+    Answer,
+    Case,
+    Gap,
+    Said,
+    Term,
+    View,
+    assumed,
+    lacking,
+    part_of_whole,
+    solved,
+    terms_of,
+    worked,
+)
 from twinlens.record.finding import Finding
+from twinlens.theory.law import LAWS
 from twinlens.units import HOUR_S, HOURS_A_MONTH, MONTH_S
 
 _DAYS_A_MONTH = 30.0
@@ -23,6 +37,10 @@ class Running:
     missing: tuple[str, ...]
     is_bound: bool
     """Whether it is the least that an hour may cost: not even power is said."""
+
+    @property
+    def term(self) -> tuple[Term, ...]:
+        return (Term("own-per-hour", self.per_hour, "$/h"),) if self.per_hour else ()
 
 
 def _running(view: View, hours_a_month: float | None) -> Running:
@@ -46,13 +64,10 @@ def break_even(view: View) -> Answer | Gap | None:
     own = _running(view, hours)
     if rented <= own.per_hour:
         return Gap("break-even", ("saving",))
-    saved = Term("own-per-hour", own.per_hour, "$/h")
-    terms = [Term("money", price, "$"), Term("price-per-hour", rented, "$/h"), Term("hours-per-month", hours, "h")]
-    formula = "{0} / ({1} × {2})"
-    if own.per_hour:
-        terms, formula = [*terms[:2], saved, terms[2]], "{0} / (({1} − {2}) × {3})"
-    month_s = MONTH_S
-    case = Case(price / ((rented - own.per_hour) * hours) * month_s, tuple(terms), formula)
+    given = terms_of(Term("money", price, "$"), Term("price-per-hour", rented, "$/h"),
+                     Term("hours-per-month", hours, "h"), *own.term)  # fmt: skip
+    months = worked("break-even", given)
+    case = replace(months, value=months.value * MONTH_S)
     return Answer(
         "break-even", "s", claimed, (case,), bound="at-least" if own.is_bound else "same",
         missing=own.missing, solutions=tuple(_paid_in(claimed, price, hours, rented, own)),
@@ -62,8 +77,7 @@ def break_even(view: View) -> Answer | Gap | None:
 
 def _paid_in(claimed: Said, price: float, hours: float, rented: float, own: Running) -> Iterator[Finding]:
     """The rented prices that the claim asks for, and what an own hour may cost beside the price of the machine."""
-    month_s = MONTH_S
-    low, high = (price / (end / month_s) / hours for end in (claimed.high or 0.0, claimed.low or 0.0))
+    low, high = (price / (end / MONTH_S) / hours for end in (claimed.high or 0.0, claimed.low or 0.0))
     yield solved(
         "break-even", "s", claimed.value, {"price_hour": low + own.per_hour, "price_hour_high": high + own.per_hour}
     )
@@ -82,10 +96,11 @@ def useful_hour(view: View) -> Answer | Gap | None:
         return Gap("price-per-hour", lacking({"price-and-life": None, "utilisation": busy}))
     used, hours = busy or 1.0, life / HOUR_S
     own = _running(view, HOURS_A_MONTH * used)
-    terms = [Term("money", price, "$"), Term("life", life, "s"), Term("utilisation", used, "share")]
-    if own.per_hour:
-        terms.append(Term("own-per-hour", own.per_hour, "$/h"))
-    case = Case(price / hours / used + own.per_hour, tuple(terms), "{0} / ({1} × {2})" + " + {3}" * bool(own.per_hour))
+    given = terms_of(
+        Term("money", price, "$"), Term("hours", hours, "h"), Term("utilisation", used, "share"), *own.term
+    )
+    case = worked("price-per-useful-hour", given)
+    case = replace(case, terms=tuple(Term("life", life, "s") if each.name == "hours" else each for each in case.terms))
     left = max(0.0, claimed.value - own.per_hour)
     solutions = [solved("price-per-hour", "$/h", claimed.value, {"money": left * hours * used})] if left else []
     if left and (share := price / hours / left) <= 1:
@@ -136,9 +151,9 @@ def energy_share(view: View) -> Answer | Gap | None:
     wanted: Mapping[str, float | None] = {"power": power, "price-per-kwh": kwh, "price-and-life": capital}
     if power is None or kwh is None or capital is None:
         return Gap("energy-share", lacking(wanted))
-    energy = power / 1000 * kwh
-    terms = (Term("energy-per-hour", energy, "$/h"), Term("capital-per-hour", capital, "$/h"))
-    case = Case(energy / (energy + capital), terms, "{0} / ({0} + {1})")
+    of_capital = Term("capital-per-hour", capital, "$/h")
+    case = worked("energy-share", terms_of(Term("energy-per-hour", power / 1000 * kwh, "$/h"), of_capital))
     share = min(claimed.value, 0.999)
-    needed = solved("energy-share", "share", share, {"price_kwh": share / (1 - share) * capital / (power / 1000)})
+    wanted_per_hour = LAWS["energy-share"].inverse("energy-per-hour", share, {"capital-per-hour": capital}) or 0.0
+    needed = solved("energy-share", "share", share, {"price_kwh": wanted_per_hour / (power / 1000)})
     return Answer("energy-share", "share", claimed, (case,), solutions=(needed,))

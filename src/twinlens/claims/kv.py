@@ -6,7 +6,21 @@ from collections.abc import Iterator
 
 from twinlens.claims.memory import of_kv
 from twinlens.claims.names import KV_BYTES
-from twinlens.claims.said import Answer, Case, Gap, Said, Term, View, assumed, lacking, product, remark, solved
+from twinlens.claims.said import (
+    Answer,
+    Case,
+    Gap,
+    Said,
+    Term,
+    View,
+    assumed,
+    lacking,
+    product,
+    remark,
+    solved,
+    terms_of,
+    worked,
+)
 from twinlens.claims.subject import Cache, Notes, Subject, cache_of, context_of, kv_terms, said_model
 from twinlens.record.finding import Finding
 
@@ -135,6 +149,6 @@ def kv_tokens(view: View) -> Answer | Gap | None:
     cache = cache_of(view, subject)
     if cache is None or room is None:
         return Gap("kv-tokens", lacking({"model-layers": cache, "device": room}))
-    terms = (Term("room", room, "bytes"), Term("kv-per-token", cache.per_token, "bytes/token"))
-    return Answer("kv-tokens", "tokens", claimed, (Case(room / cache.per_token, terms, "{0} / {1}"),),
+    given = {"memory": Term("room", room, "bytes"), **terms_of(Term("kv-per-token", cache.per_token, "bytes/token"))}
+    return Answer("kv-tokens", "tokens", claimed, (worked("kv-tokens", given),),
                   bound="same" if is_capacity else "at-most", assumed=cache.assumed)  # fmt: skip

@@ -11,12 +11,10 @@ from itertools import product
 from typing import Any
 
 from twinlens.claims.part import PARTS, USUAL_MFU, Part
-from twinlens.claims.said import Answer, Bound, Case, Gap, Said, Term, View, Word, part_of_whole, solved
+from twinlens.claims.said import Answer, Bound, Case, Gap, Said, Term, View, Word, part_of_whole, solved, worked
 from twinlens.record.finding import Finding
 from twinlens.theory.law import LAWS, Law
 
-_SHOWN = {"s/h": "s"}
-"""Constants that are shown with a unit: an hour."""
 _MOST_CASES = 4
 _LEAST = {"power": 20.0, "price-per-hour": 0.1}
 """What no device in a data centre falls below, in W and $/h."""
@@ -117,17 +115,9 @@ class Reading:
                 yield self._case(parts, rest, words or "of-all")
 
     def _case(self, parts: Mapping[str, Part], taken: Mapping[str, float], words: str) -> Case:
-        formula, places = self.law.shown(name for name, part in self.inputs.items() if part in taken)
-        return Case(self._value(taken), tuple(self._term(place, parts, taken) for place in places), formula, words)
-
-    def _value(self, taken: Mapping[str, float]) -> float:
-        return float(self.law.value({name: taken.get(part, 1.0) for name, part in self.inputs.items()}))
-
-    def _term(self, place: str, parts: Mapping[str, Part], taken: Mapping[str, float]) -> Term:
-        if (number := self.law.constants.get(place)) is not None:
-            return Term("factor", number.value, _SHOWN.get(number.unit, "1"))
-        part = self.inputs[place]
-        return Term(part, taken[part], parts[part].unit)
+        said = {name: part for name, part in self.inputs.items() if part in taken}
+        given = {name: Term(part, taken[part], parts[part].unit) for name, part in said.items()}
+        return worked(self.law.name, given, words)
 
     def _solutions(self, claimed: Said, parts: Mapping[str, Part]) -> Iterator[Finding]:
         """For each input the value with which the claim would be right."""
@@ -135,7 +125,7 @@ class Reading:
         for name, part in self.inputs.items():
             if part not in parts or len(parts[part].readings) > 1 or part not in SETTINGS:
                 continue
-            others = {each: taken.get(of, 1.0) for each, of in self.inputs.items() if each != name}
+            others = {each: taken[of] for each, of in self.inputs.items() if each != name and of in taken}
             wanted = self.law.inverse(name, claimed.value, others)
             if wanted is not None and (parts[part].unit != "share" or wanted <= 1):
                 yield solved(self.quantity, self.unit, claimed.value, {SETTINGS[part]: wanted})

@@ -17,9 +17,10 @@ from twinlens.claims.said import (
     assumed,
     beside,
     lacking,
-    product,
     remark,
     solved,
+    terms_of,
+    worked,
 )
 from twinlens.claims.subject import (
     Cache,
@@ -72,7 +73,8 @@ def weights_size(view: View) -> Answer | Gap | None:
     many = devices_of(view) if claimed.per == "device" else 1.0
     if many is None:
         return Gap("weights", ("devices",))
-    cases = tuple(_size(subject, each, many, len(stored) > 1 or not view.claim.names("format")) for each in stored)
+    is_choice = len(stored) > 1 or not view.claim.names("format")
+    cases = tuple(memory_case(subject.params, each.bits / 8, each.name if is_choice else "", many) for each in stored)
     named = ", ".join(dict.fromkeys(str(each.name) for each in stored))
     matching = (
         solved("weights", "bytes", each.bytes, {"format": name})
@@ -84,15 +86,10 @@ def weights_size(view: View) -> Answer | Gap | None:
     return Answer("weights", "bytes", claimed, cases, assumed=beside(subject.assumed), solutions=(*matching, bits))
 
 
-def _size(subject: Subject, stored: Stored, many: float, is_choice: bool) -> Case:
-    terms: tuple[Term, ...] = (
-        Term("params", subject.params, "parameters"),
-        Term("bytes-per-parameter", stored.bits / 8, "bytes"),
-    )
-    if many == 1:
-        return Case(stored.bytes, terms, product(terms), stored.name if is_choice else "")
-    terms = (*terms, Term("devices", many, "devices"))
-    return Case(stored.bytes / many, terms, "{0} × {1} / {2}", stored.name if is_choice else "")
+def memory_case(params: float, each: float, name: str, many: float = 1.0) -> Case:
+    """Parameters times bytes per parameter; `name`: the layout, "" where the claim says the bytes."""
+    given = terms_of(Term("params", params, "parameters"), Term("bytes-per-parameter", each, "bytes"))
+    return worked("training-memory", given | ({"shards": Term("devices", many, "devices")} if many != 1 else {}), name)
 
 
 def fit(view: View) -> Answer | Gap | None:

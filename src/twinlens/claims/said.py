@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
+from twinlens.theory.law import LAWS
 
 UNREADABLE = "TL230"
 _FINEST, _COARSEST, _ABOUT = 0.01, 0.05, 0.1
@@ -236,6 +237,27 @@ class Case:
     terms: tuple[Term, ...] = ()
     formula: str = ""
     assumed: str = ""
+
+
+_SHOWN = {"s/h": "s"}
+"""Constants of a law that are shown with a unit: an hour."""
+
+
+def worked(law: str, given: Mapping[str, Term], assumed: str = "") -> Case:
+    """The reading that a law of theory gives of its inputs; those that are left out are as usual."""
+    row = LAWS[law]
+    formula, places = row.shown(given)
+    numbers = ((place, row.constants.get(place)) for place in places)
+    terms = tuple(
+        given[place] if each is None else Term("factor", each.value, _SHOWN.get(each.unit, "1"))
+        for place, each in numbers
+    )
+    return Case(float(row.value({name: term.value for name, term in given.items()})), terms, formula, assumed)
+
+
+def terms_of(*terms: Term) -> dict[str, Term]:
+    """Terms by their names, where those are the names of inputs."""
+    return {term.name: term for term in terms}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from twinlens.claims.memory import room_answer
+from twinlens.claims.memory import memory_case, room_answer
 from twinlens.claims.said import (
     Answer,
     Case,
     Gap,
     Said,
-    Term,
     View,
     assumed,
     beside,
     lacking,
-    product,
     solved,
 )
 from twinlens.claims.subject import (
@@ -91,14 +89,6 @@ def _part_of(view: View) -> Iterator[tuple[str, float]]:
             yield "", OPTIMIZERS["adamw-bf16"]
         elif word in (None, "fp32", "32-bit", "float32") or kind != "adamw":
             yield "", OPTIMIZERS[kind]
-
-
-def memory_case(params: float, each: float, name: str, many: float = 1.0) -> Case:
-    """Parameters times bytes per parameter; `name`: the layout, "" where the claim says the bytes."""
-    terms = (Term("params", params, "parameters"), Term("bytes-per-parameter", each, "bytes"))
-    if many == 1:
-        return Case(params * each, terms, product(terms), name)
-    return Case(params * each / many, (*terms, Term("devices", many, "devices")), "{0} × {1} / {2}", name)
 
 
 def layouts_of(view: View) -> tuple[tuple[str, float], ...]:

@@ -221,12 +221,12 @@ QUANTITIES = {
     "capital-per-hour": "$/h", "check-cost": "1", "compute-time": "s", "context": "tokens/sequence",
     "cost-each": "$/request", "device-time": "device·s", "devices": "devices", "drafts": "1", "draft-cost": "1",
     "element-bytes": "bytes/element", "energy-per-hour": "$/h", "energy-per-token": "j/token", "epochs": "epochs",
-    "flop": "flop", "flop-per-s": "flop/s", "head-dim": "1", "hours-per-month": "h/month", "kv": "bytes",
-    "kv-heads": "1", "kv-per-token": "bytes/token", "latency": "s", "layers": "1", "life": "s",
+    "flop": "flop", "flop-per-s": "flop/s", "head-dim": "1", "hours": "h", "hours-per-month": "h/month", "kv": "bytes",
+    "kv-heads": "1", "kv-per-token": "bytes/token", "latency": "s", "layers": "1",
     "link-bandwidth": "bytes/s", "memory": "bytes", "mfu": "share",
     "microbatches": "1", "money": "$/device", "moving-time": "s", "own-per-hour": "$/h/device", "params": "parameters",
     "part": "share", "peak": "flop/s/device", "period": "s", "power": "w/device", "price-per-device": "$/device",
-    "price-per-hour": "$/h/device", "price-per-kwh": "$/kWh", "price-per-token": "$/token", "ranks": "1",
+    "price-per-hour": "$/h/device", "price-per-kwh": "$/kWh", "price-per-token": "$/token", "ranks": "1", "shards": "1",
     "rate": "tokens/s", "read": "bytes", "replicas": "1", "reached": "flop/s/device",
     "requests-per-second": "requests/s",
     "samples": "samples/epoch", "samples-per-step": "samples/step", "speed-up": "1", "stages": "1",
@@ -237,7 +237,7 @@ QUANTITIES = {
 """Quantities that laws are of, and the unit of each."""
 USUAL: Mapping[str, float] = {
     "devices": 1.0, "utilisation": 1.0, "epochs": 1.0, "mfu": 1.0, "own-per-hour": 0.0, "kv": 0.0, "check-cost": 1.0,
-    "replicas": 1.0, "step-tokens": 1.0,
+    "replicas": 1.0, "shards": 1.0, "step-tokens": 1.0,
 }  # fmt: skip
 """Values of inputs that are left out: one device, busy at all hours, no other costs."""
 _N = "6·N·D, Kaplan et al. 2020, arXiv 2001.08361"
@@ -273,7 +273,8 @@ _ROWS = (
      "Narayanan et al. 2021, arXiv 2104.04473", "measure"),
     # Memory.
     ("weights", "Weights", "bytes", "params × bits / 8 [bits/byte]", _DEFINITION, "claim, plan fit"),
-    ("training-memory", "Training memory, activations aside", "bytes", "params × bytes-per-parameter",
+    ("training-memory", "Training memory, activations aside", "bytes",
+     "params × bytes-per-parameter / shards",
      "ZeRO, Rajbhandari et al. 2020, arXiv 1910.02054; bytes by layout: theory/memory.py", "claim, plan fit"),
     ("kv-per-token", "KV cache of a token", "bytes/token",
      "2 [element/token] × layers × kv-heads × head-dim × element-bytes", "keys and values of every layer",
@@ -324,7 +325,7 @@ _ROWS = (
     ("training-cost", "Cost of training", "$", "price-per-hour × training-flop / (peak × mfu × 3600 [s/h])",
      _DEFINITION),
     ("price-per-useful-hour", "Price of a useful hour", "$/h/device",
-     "money / (life / 3600 [s/h] × utilisation) + own-per-hour", _DEFINITION),
+     "money / (hours × utilisation) + own-per-hour", _DEFINITION),
     ("break-even", "Break-even", "month", "money / ((price-per-hour − own-per-hour) × hours-per-month)", _DEFINITION,
      "claim, plan roi"),
     ("energy-per-token", "Energy of a token", "j/token", "power × devices / rate", _DEFINITION, "claim, show"),
