@@ -10,10 +10,11 @@ import pytest
 
 from material import spec_of, training
 from twinlens.executors.torch.parallel.trainer import RunSaves
-from twinlens.executors.torch.save_journal import Journal, drop_from_cache, filesystem_of, losses_compared, size_bytes
+from twinlens.executors.torch.save_journal import Journal, filesystem_of, losses_compared
 from twinlens.record.step import Marks
 from twinlens.spec.protocol import Kill
 from twinlens.spec.study import RunSpec
+from twinlens.system.page_cache import drop_pages, files_below, size_below
 
 S = 10**9
 
@@ -112,9 +113,9 @@ def test_losses_are_compared_by_the_larger_and_those_that_are_not_numbers_are_co
 
 def test_the_storage_of_a_folder_is_known_and_its_pages_can_be_dropped(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 5000)
-    assert size_bytes(tmp_path) == 5000
+    assert size_below(tmp_path) == 5000
     assert filesystem_of(tmp_path) != ""
-    assert drop_from_cache(tmp_path) in (True, False)
+    assert drop_pages(files_below(tmp_path)) in (True, False)
     assert (tmp_path / "file").read_bytes() == b"x" * 5000
 
 

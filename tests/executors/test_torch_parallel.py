@@ -20,7 +20,7 @@ from material import spec_of, training
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Degrees
 from twinlens.executors.torch.parallel import ranks
-from twinlens.executors.torch.parallel.degrees import degrees_of
+from twinlens.executors.torch.parallel.entry import degrees_of
 from twinlens.executors.torch.parallel.exchange import covered, outside
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.over_ranks import (

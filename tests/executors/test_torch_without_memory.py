@@ -19,7 +19,7 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 from material import quiet, spec_of, training  # noqa: E402
 from twinlens.executors.torch.model.build import build_model  # noqa: E402
 from twinlens.executors.torch.model.without_memory import bare_model, fill  # noqa: E402
-from twinlens.executors.torch.parallel import degrees, one_process  # noqa: E402
+from twinlens.executors.torch.parallel import entry, one_process  # noqa: E402
 from twinlens.executors.torch.parallel.over_ranks import against_one_process  # noqa: E402
 from twinlens.executors.torch.parallel.rank import Rank  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
@@ -120,7 +120,7 @@ def rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_model_that_is_too_large_for_one_process_is_compared_on_its_twin(
     parallel: str, rank: Rank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(degrees, "_MOST_WHOLE_BYTES", 1000)
+    monkeypatch.setattr(entry, "_MOST_WHOLE_BYTES", 1000)
     model_of(tmp_path, **FAMILIES["llama"])  # its head is its table, which sharding has to keep
     chosen = {"parallel": parallel, "ranks": 1, "compared_steps": 2}
     asked = spec_of(training("torch-parallel", str(tmp_path / "config.json"), options=chosen, global_batch=2))

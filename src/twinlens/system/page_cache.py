@@ -40,6 +40,11 @@ def files_below(folder: Path) -> list[Path]:
     return [folder] if folder.is_file() else sorted(path for path in folder.rglob("*") if path.is_file())
 
 
+def size_below(folder: Path) -> int:
+    """The bytes of all files of a folder."""
+    return sum(path.stat().st_size for path in files_below(folder))
+
+
 def _cached_bytes(path: Path, size: int) -> int:
     pages = -(-size // mmap.PAGESIZE)
     seen = (ctypes.c_ubyte * pages)()

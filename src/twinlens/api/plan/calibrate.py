@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 from twinlens.api.runs import material_of, read
 from twinlens.diagnosis.decoder import shape_of
-from twinlens.executors.torch.parallel.degrees import microbatch_of, stages_each
+from twinlens.executors.torch.parallel.entry import microbatch_of, stages_each
 from twinlens.executors.torch.parallel.options import KIND as PARALLEL
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion

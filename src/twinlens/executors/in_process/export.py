@@ -17,6 +17,7 @@ from twinlens.errors import ExecutorFailed
 from twinlens.system.document import read_json
 from twinlens.system.home_folder import cache_folder
 from twinlens.system.log import telling_line
+from twinlens.system.page_cache import size_below
 
 _NOTE = "twinlens-export.json"
 
@@ -42,8 +43,8 @@ def exported(engine: str, identity: str, make: Callable[[Path], None]) -> Export
         begin_s = time.perf_counter()
         make(fresh)
         seconds = time.perf_counter() - begin_s
-        size = sum(file.stat().st_size for file in fresh.rglob("*") if file.is_file())
-        (fresh / _NOTE).write_text(json.dumps({"seconds": seconds, "size_bytes": size}), encoding="utf-8")
+        note = {"seconds": seconds, "size_bytes": size_below(fresh)}
+        (fresh / _NOTE).write_text(json.dumps(note), encoding="utf-8")
 
     if not (place / _NOTE).exists():
         made_whole(place, noted)

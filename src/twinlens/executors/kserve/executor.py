@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.kserve.entry import kserve_target
 from twinlens.executors.openai.compared import uncompared
+from twinlens.executors.openai.executor import http_facts
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.network.client import Client
 from twinlens.network.dialect.endpoint import EndpointConfig, head_lines
@@ -14,7 +15,7 @@ from twinlens.network.discovery import asked_until_taken, get, reachable
 from twinlens.network.limits import refuse_too_many
 from twinlens.network.target import Address, KServeTarget, client_pool_of
 from twinlens.record.executor.facts import Facts
-from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
+from twinlens.record.executor.record import ExecutorRecord, Fact, declared, unknown
 from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.prompt import Classify
@@ -90,11 +91,8 @@ def read_metadata(asked: KServeTarget, address: Address) -> Tensors:
 
 def _facts(server: KServeTarget, tensors: Tensors, has_stamps: bool) -> dict[str, Fact]:
     nobody = unknown("the server does not say who it is")
-    clock = "monotonic clock; receive stamps of the kernel" if has_stamps else "monotonic clock"
-    return {
-        "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
+    return http_facts(has_stamps) | {
         "software.runtime.name": declared(tensors.server, "/v2") if tensors.server else nobody,
         "software.runtime.version": declared(tensors.version, "/v2") if tensors.version else nobody,
         "model.id": declared(server.model, server.path),
-        "protocol.timer": observed(clock, "network/discovery.py"),
     }

@@ -89,15 +89,10 @@ _SETTINGS = ("/server_info", "/get_server_info")
 def facts_of(target: Target, discovery: Discovery, spec: RunSpec) -> Facts:
     """Facts of the server, and findings that a reader must see."""
     name, version = _runtime(discovery)
-    fields: dict[str, Fact] = {
-        "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
+    fields = http_facts(discovery.has_stamps) | {
         "model.id": declared(discovery.model, f"{target.path}/models"),
         "software.runtime.name": name or unknown("the server does not say who it is"),
         "software.runtime.version": version or unknown("the server does not say its version"),
-        "protocol.timer": observed(
-            "monotonic clock; receive stamps of the kernel" if discovery.has_stamps else "monotonic clock",
-            "network/discovery.py",
-        ),
     }
     assert isinstance(spec.workload, InferenceWorkload)
     if isinstance(spec.workload.task, Generate):
@@ -110,6 +105,15 @@ def facts_of(target: Target, discovery: Discovery, spec: RunSpec) -> Facts:
         return Facts(ExecutorRecord(fields), findings=one_answer_findings(task, width, has_stamps=has_stamps))
     free = isinstance(spec.workload.output_tokens, Free)
     return Facts(ExecutorRecord(fields), findings=_findings(discovery, free))
+
+
+def http_facts(has_stamps: bool) -> dict[str, Fact]:
+    """The facts of every server that is asked over HTTP."""
+    clock = "monotonic clock; receive stamps of the kernel" if has_stamps else "monotonic clock"
+    return {
+        "software.framework.name": unknown("a server over HTTP does not say what it computes with"),
+        "protocol.timer": observed(clock, "network/discovery.py"),
+    }
 
 
 def _decoding(discovery: Discovery) -> dict[str, Fact]:

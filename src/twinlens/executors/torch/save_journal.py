@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from twinlens.record.sections import Checkpoints, Recovery, Restore, Resumed, Sa
 from twinlens.record.step import Marks
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.system.page_cache import drop_pages, files_below, size_below
 
 TOLERANCE = {"fp32": 1e-4, "tf32": 2e-3, "bf16": 5e-3}
 """The largest relative difference of a loss that is taken twice: sums in another order differ by far less."""
@@ -90,7 +90,7 @@ class Journal:
     def note_size(self) -> None:
         """Keep the bytes of the newest whole save."""
         if found := self._whole():
-            self._record = replace(self._record, size_bytes=size_bytes(self._place(found[-1])))
+            self._record = replace(self._record, size_bytes=size_below(self._place(found[-1])))
 
     def note_recovery(self, recovery: Recovery) -> None:
         """Of a lost rank, before its steps are repeated; saves that came after are forgotten."""
@@ -103,7 +103,7 @@ class Journal:
         steps were done `again` (from a step, so many; their losses)."""
         if found := self.last_whole(before=done):
             step, folder = found
-            storage_s = load(folder) if drop_from_cache(folder) else None
+            storage_s = load(folder) if drop_pages(files_below(folder)) else None
             cache_s = load(folder)
             self.note_restore(step, storage_s, cache_s, again(step, min(COMPARED_STEPS, done - step)))
         return self.record()
@@ -181,21 +181,3 @@ def filesystem_of(folder: Path) -> str:
     path = folder.resolve()
     mounts = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
     return next((mounts[each] for each in (path, *path.parents) if each in mounts), "unknown") or "unknown"
-
-
-def size_bytes(folder: Path) -> int:
-    """The bytes of all files below a folder."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def drop_from_cache(folder: Path) -> bool:
-    """Ask the system to forget the pages of all files below a folder, which are on storage; False where it cannot be
-    asked."""
-    if not hasattr(os, "posix_fadvise"):
-        return False
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    return True

@@ -20,7 +20,7 @@ from twinlens.executors.torch.deepspeed.entry import ZeroOptions, config_of
 from twinlens.executors.torch.evidence.memory import Resident, bytes_of, forget_peak, formats_of
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.model.without_memory import fill_each
-from twinlens.executors.torch.parallel.degrees import compared_model, twin_numbers, with_model
+from twinlens.executors.torch.parallel.entry import compared_model, twin_numbers, with_model
 from twinlens.executors.torch.parallel.one_process import alone, gradient_norm
 from twinlens.executors.torch.parallel.rank import Rank
 from twinlens.executors.torch.parallel.training import RankTraining

@@ -17,7 +17,7 @@ from twinlens.executors.capabilities import (
     refuse_wrong_options,
 )
 from twinlens.executors.torch.options import attention_option, compared_option, patience_option, ranks_option
-from twinlens.executors.torch.parallel.degrees import compared_model, microbatch_of
+from twinlens.executors.torch.parallel.entry import compared_model, microbatch_of
 from twinlens.executors.torch.parallel.options import WHY_NOT
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload

@@ -158,14 +158,14 @@ def synchronize(device: torch.device) -> None:
 
 _CHUNK = 1 << 20  # elements; a multiple of 16, the block in which a processor's generator fills a tensor
 _BLOCK = 16
-_DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
+DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
 
 
 class DrawnInFp32(TorchDispatchMode):  # type: ignore[misc]  # torch is not followed by the type checker
     """Every normal or uniform draw into a 16-bit tensor is one of fp32, chunk by chunk, and then rounded."""
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        narrow = args[0] if function in _DRAWS else None
+        narrow = args[0] if function in DRAWS else None
         if narrow is None or narrow.dtype not in (torch.bfloat16, torch.float16) or narrow.device.type == "meta":
             return function(*args, **(kwargs or {}))
         _draw(narrow, lambda wide: function(wide, *args[1:], **(kwargs or {})))

@@ -21,10 +21,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.model.build import build_model
+from twinlens.executors.torch.model.build import DRAWS, build_model
 from twinlens.spec.model.any_model import Model
-
-_DRAWS = (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +176,7 @@ class _DrawnElsewhere(TorchDispatchMode):  # type: ignore[misc]  # torch is not 
         self._device = device
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if function in _DRAWS and args[0].device.type == "meta":
+        if function in DRAWS and args[0].device.type == "meta":
             real = torch.empty(args[0].shape, dtype=args[0].dtype, device=self._device)
             function(real, *args[1:], **(kwargs or {}))
             return args[0]

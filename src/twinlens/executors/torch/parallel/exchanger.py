@@ -12,8 +12,14 @@ from twinlens.executors.in_process.ceiling import Collectives, Timing, slow_link
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.parallel.options import REFUSED, ExchangeOptions, refuse_exchange
 from twinlens.executors.torch.parallel.over_ranks import facts_over
-from twinlens.executors.torch.parallel.program import Program
-from twinlens.executors.torch.parallel.ranks import Ranks, on_processor, refuse_too_few_gpus, usual_ranks
+from twinlens.executors.torch.parallel.ranks import (
+    Ranks,
+    on_processor,
+    program_on,
+    ranks_of,
+    refuse_too_few_gpus,
+    usual_ranks,
+)
 from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.finding import Finding
@@ -41,10 +47,7 @@ class TorchExchanger:
             refuse_too_few_gpus(spec.device, asked.ranks)
             if on_processor(spec.device):  # before ranks are started, which takes a minute
                 refuse_exchange("gloo", workload.exchange)
-        say(f"starting {asked.ranks} ranks{f' on {asked.on}' if asked.on else ''}")
-        program = Program(on=asked.on, uses_gpu=bool(asked.on) and spec.device.kind != "cpu")
-        threads = spec.executor.threads or max(1, usable_cores() // asked.ranks)
-        self._ranks = Ranks(asked.ranks, threads, asked.patience_s, program)
+        self._ranks = ranks_of(spec, asked, program_on(spec, asked.on), say)
         join = {"order": "join", "device": spec.executor.device, "patience_s": asked.patience_s}
         backend = self._ranks.ask(join, "starting", say)[0]
         refuse_exchange(backend, workload.exchange)

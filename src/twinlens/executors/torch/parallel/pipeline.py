@@ -18,7 +18,7 @@ from torch.distributed import pipelining
 
 from twinlens.errors import BadInput
 from twinlens.executors.torch.device import between_ns, mark
-from twinlens.executors.torch.parallel.degrees import stages_each
+from twinlens.executors.torch.parallel.entry import stages_each
 from twinlens.executors.torch.parallel.options import ParallelOptions
 
 Fill = Callable[[nn.Module], None]

@@ -19,7 +19,7 @@ from twinlens.executors.torch.device import choose_device, set_fp32
 from twinlens.executors.torch.evidence.facts import device_facts, framework_facts
 from twinlens.executors.torch.evidence.memory import device_memory, forget_peak, free_bytes
 from twinlens.executors.torch.evidence.training import training_facts
-from twinlens.executors.torch.parallel.degrees import compared_model, stages_each, twin_numbers, with_model
+from twinlens.executors.torch.parallel.entry import compared_model, stages_each, twin_numbers, with_model
 from twinlens.executors.torch.parallel.exchange import exchange_of, exchange_times, stamped, timed, timed_pair
 from twinlens.executors.torch.parallel.one_process import alone, looked_at, together
 from twinlens.executors.torch.parallel.options import SHARDED, ParallelOptions

@@ -21,8 +21,9 @@ from twinlens.executors.protocol import Say
 from twinlens.executors.refuse import refuse_shared_gpu
 from twinlens.executors.torch.parallel.program import TORCH, WORKER, Lost, OnRay, Program, Torchrun, sentence_on
 from twinlens.spec.device import AskedDevice
+from twinlens.spec.study import RunSpec
 from twinlens.system.log import owned_folder
-from twinlens.system.processes import this_machine
+from twinlens.system.processes import this_machine, usable_cores
 
 _GATHER_S, _END_S, _GREETING_S = 2.0, 5.0, 5.0
 _MOST_OF_GREETING = 4096
@@ -231,6 +232,18 @@ class Ranks:
         pids = self._pids if not self._program.on else []  # a number of another machine means another process here
         sentence = sentence_on(lost, self._count, pids, doing, self._folder)
         return ExecutorFailed(sentence, code="TL307")
+
+
+def program_on(spec: RunSpec, cluster: str) -> Program:
+    """The program of each rank of a run, here or on a cluster."""
+    return Program(on=cluster, uses_gpu=bool(cluster) and spec.device.kind != "cpu")
+
+
+def ranks_of(spec: RunSpec, asked: Any, program: Program, say: Say) -> Ranks:
+    """Start the ranks of a run. `asked`: its options. Raises ExecutorFailed (TL307) where one does not begin."""
+    say(f"starting {asked.ranks} ranks{f' on {program.on}' if program.on else ''}")
+    threads = spec.executor.threads or max(1, usable_cores() // asked.ranks)
+    return Ranks(asked.ranks, threads, asked.patience_s, program)
 
 
 # GPUs for ranks: one each, counted before any rank is started. Needs torch where a GPU may be meant.

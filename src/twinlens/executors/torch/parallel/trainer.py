@@ -11,7 +11,7 @@ from typing import Any
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.executors.capabilities import Degrees
 from twinlens.executors.protocol import Say
-from twinlens.executors.torch.parallel.degrees import NO_GPU_TO_BE_NEAR, degrees_of, microbatch_of
+from twinlens.executors.torch.parallel.entry import NO_GPU_TO_BE_NEAR, degrees_of, microbatch_of
 from twinlens.executors.torch.parallel.options import ParallelOptions
 from twinlens.executors.torch.parallel.over_ranks import (
     against_one_process,
@@ -25,7 +25,7 @@ from twinlens.executors.torch.parallel.over_ranks import (
     step_over,
 )
 from twinlens.executors.torch.parallel.program import Program
-from twinlens.executors.torch.parallel.ranks import Ranks, on_processor, refuse_too_few_gpus
+from twinlens.executors.torch.parallel.ranks import Ranks, on_processor, program_on, ranks_of, refuse_too_few_gpus
 from twinlens.executors.torch.save_journal import Journal
 from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
@@ -34,7 +34,6 @@ from twinlens.record.step import Marks
 from twinlens.spec.protocol import Kill
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
-from twinlens.system.processes import usable_cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ def _program_of(spec: RunSpec, say: Say) -> Program:
     asked = ParallelOptions.of(spec.executor.options)
     if asked.numa != "none" and on_processor(spec.device):
         raise BadInput(NO_GPU_TO_BE_NEAR, code="TL207")
-    return Program(on=asked.on, uses_gpu=bool(asked.on) and spec.device.kind != "cpu", numa=asked.numa)
+    return replace(program_on(spec, asked.on), numa=asked.numa)
 
 
 TORCH = Stack(ParallelOptions.of, degrees_of, _program_of)
@@ -74,12 +73,10 @@ class ParallelTrainer:
         program = self._stack.program_of(spec, say)
         if not program.on:
             refuse_too_few_gpus(spec.device, count)
-        say(f"starting {count} ranks{f' on {program.on}' if program.on else ''}")
-        threads = spec.executor.threads or max(1, usable_cores() // count)
         self._kill, self._saves = spec.protocol.kill, None
         if self._kill is not None:
             program = replace(program, restarts=self._kill.restarts)
-        self._ranks = Ranks(count, threads, self._options.patience_s, program)
+        self._ranks = ranks_of(spec, self._options, program, say)
         told = self._ranks.ask({"order": "open", "spec": spec.to_dict()}, "opening", say)
         facts = facts_over([decode(Facts, each["facts"]) for each in told], self._options.split, stages)
         on_processor = told[0]["backend"] == "gloo"

@@ -19,7 +19,7 @@ from twinlens.executors.torch.model.build import build_model, recompute_activati
 from twinlens.executors.torch.model.data import Batches
 from twinlens.executors.torch.model.without_memory import Recipe, bare_model, fill
 from twinlens.executors.torch.options import TorchOptions
-from twinlens.executors.torch.parallel.degrees import microbatch_of
+from twinlens.executors.torch.parallel.entry import microbatch_of
 from twinlens.executors.torch.parallel.options import SHARDED
 from twinlens.executors.torch.parallel.pipeline import Pipeline
 from twinlens.executors.torch.parallel.wrap import Divided, divide, set_sync
