@@ -63,6 +63,23 @@ class Documented:
         return f'<pre style="line-height:1.25">{escape(repr(self))}</pre>'
 
 
+class Answered(Documented):
+    """A result of planning. `answer`: with all its arithmetic; `notes`: how words were read, and what was assumed."""
+
+    __slots__ = ()
+    answer: Any
+    notes: tuple[Finding, ...]
+
+    def why(self) -> dict[str, Any]:
+        """The answer as plain data, every figure with its formula and its inputs."""
+        found: dict[str, Any] = encode(self.answer)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The same with the notes, and every finding in words."""
+        return as_json(self.why(), self.notes)
+
+
 def as_json(why: Mapping[str, Any], notes: Sequence[Finding] = (), **more: Any) -> dict[str, Any]:
     """An answer of planning as plain data. `why`: its arithmetic; its findings, and `notes`, get their sentences."""
     told = [encode(each) for each in notes]

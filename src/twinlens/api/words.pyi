@@ -247,27 +247,27 @@ class PlanCalibrateWords(TypedDict, total=False):
 class PlanCheckWords(TypedDict, total=False):
     device: str | None
     devices: int | str | None
-    precision: str | None
     runtime: str | None
     driver: str | None
-    users: int | str | None
-    context: int | str | None
-    train: str | None
-    tokens: float | str | None
-    deadline: str | None
-    mfu: float | str | None
     hours: float | str | None
     link: str | None
     volts: float | str | None
     phases: str | None
     rise: float | str | None
     host_watts: float | str | None
-    answer: int | str | None
-    fast: float | str | None
-    slow: float | str | None
     table: str | Path | None
     probe: str | Path | None
     catalogue: str | Path | None
+    precision: str | None
+    users: int | str | None
+    context: int | str | None
+    answer: int | str | None
+    fast: float | str | None
+    slow: float | str | None
+    train: str | None
+    tokens: float | str | None
+    deadline: str | Sequence[Any] | None
+    mfu: float | str | None
 
 class PlanCheckpointWords(TypedDict, total=False):
     mtbf: float | str | None

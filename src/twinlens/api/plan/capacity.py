@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, get_args
 
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered, as_json
 from twinlens.api.plan.calibrate import Compared, constants
 from twinlens.api.plan.like import Like, like_runs
 from twinlens.api.plan.reading.amount import UNREADABLE, above_zero
@@ -24,7 +24,6 @@ from twinlens.planning.prediction.band import shipped
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.planning.prediction.work import spoken, stored
 from twinlens.planning.subject import Subject
-from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
@@ -77,7 +76,7 @@ class ServingCapacityAsked(Capacity):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CapacityResult(Documented):
+class CapacityResult(Answered):
     """An answer, how words were read (`notes`), and measured runs beside their predictions (`measured`)."""
 
     answer: ServingCapacity | TrainingCapacity
@@ -89,9 +88,6 @@ class CapacityResult(Documented):
 
         rows = [(each.run, each.metric, each.measured_s, each.own_s) for each in self.measured]
         return capacity_document(self.answer, self.notes, rows)
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         rows = [{"run": c.run, "metric": c.metric, "measured_s": c.measured_s, "public_s": c.public_s, "own_s": c.own_s}

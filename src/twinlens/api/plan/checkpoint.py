@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from twinlens.api.compare import sides
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered, as_json
 from twinlens.api.plan.reading.amount import UNREADABLE, seconds_of
 from twinlens.api.plan.reading.options import Devices
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
@@ -15,7 +15,6 @@ from twinlens.comparison.side import Side
 from twinlens.errors import BadInput
 from twinlens.planning.checkpoint import SavePlan, Span, save_plan
 from twinlens.planning.figure import assumed
-from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.spec.workload.workload import TrainingWorkload
@@ -28,7 +27,7 @@ _METRICS = {"save": "save_cost_s", "restart": "recovery_s"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CheckpointResult(Documented):
+class CheckpointResult(Answered):
     """How often to save. `notes`: what was taken for granted."""
 
     answer: SavePlan
@@ -38,9 +37,6 @@ class CheckpointResult(Documented):
         from twinlens.reporting.plan.checkpoint import checkpoint_document
 
         return checkpoint_document(self.answer, self.notes)
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
 
     def to_json(self) -> dict[str, Any]:
         return as_json(self.why(), (*self.notes, *self.answer.notes()))

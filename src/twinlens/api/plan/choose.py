@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, Unpack, cast
 
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered
 from twinlens.api.plan.like import owns_of
 from twinlens.api.plan.reading.amount import UNREADABLE
 from twinlens.api.plan.reading.choice import (
@@ -52,7 +52,6 @@ from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training import Method
 from twinlens.planning.sold import RACK
 from twinlens.planning.subject import Subject
-from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.catalogue import Catalogue, catalogue_of
@@ -68,7 +67,7 @@ _SLOW = 0.1
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ChooseResult(Documented):
+class ChooseResult(Answered):
     """Two rankings and what follows. `notes`: what was taken for granted."""
 
     answer: Choice
@@ -78,12 +77,6 @@ class ChooseResult(Documented):
         from twinlens.reporting.plan.choose import choose_document
 
         return choose_document(self.answer, self.notes)
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
-
-    def to_json(self) -> dict[str, Any]:
-        return as_json(self.why(), self.notes)
 
 
 class ChooseAsked(Question):

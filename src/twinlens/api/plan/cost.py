@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered
 from twinlens.api.plan.predicted import predicted
 from twinlens.api.plan.reading.amount import UNREADABLE, grams_of, up_to, whole_of
 from twinlens.api.plan.reading.money import PAID, WAYS, Paid, Prices, machine_of, share_up_to, traffic_of, way_of
@@ -19,7 +19,6 @@ from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import Traffic, of_api, on_machine
 from twinlens.planning.cost.volume import Volume, month_of
 from twinlens.planning.figure import Figure, Input
-from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CostResult(Documented):
+class CostResult(Answered):
     """An answer: what an hour, a request, a million tokens and a month cost, and why. `notes`: how words were read."""
 
     answer: Cost
@@ -41,12 +40,6 @@ class CostResult(Documented):
         from twinlens.reporting.plan.cost import cost_document
 
         return cost_document(self.answer, self.notes)
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
-
-    def to_json(self) -> dict[str, Any]:
-        return as_json(self.why(), self.notes)
 
 
 def _users(name: str, word: object) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
 
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered
 from twinlens.api.plan.reading.amount import UNREADABLE
 from twinlens.api.plan.reading.options import (
     COUNT,
@@ -42,7 +42,6 @@ from twinlens.planning.fit.serving_answer import divided, serving_answer
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, training_answer, usual_zero
 from twinlens.planning.subject import Subject
-from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.home_folder import catalogue_folder
@@ -98,7 +97,7 @@ class TrainingFit(_Fit):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FitResult(Documented):
+class FitResult(Answered):
     """An answer: whether it fits, where it would, and why. `notes`: how words were read."""
 
     answer: Fit
@@ -112,12 +111,6 @@ class FitResult(Documented):
     @property
     def fits(self) -> bool | None:
         return self.answer.fits
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
-
-    def to_json(self) -> dict[str, Any]:
-        return as_json(self.why(), self.notes)
 
 
 VERB = Verb("plan fit", (ServingFit, TrainingFit), "--model 70B --device H100 --users 16 --context 8K",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, cast
 
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered
 from twinlens.api.plan.reading.amount import above_zero, count_of, dollars_of, trained_tokens_of
 from twinlens.api.plan.reading.options import COUNT, FLAG, NAME, TIME, Context, Devices, Model, one
 from twinlens.api.plan.reading.options import Catalogue as Folder
@@ -19,7 +19,6 @@ from twinlens.planning.check.deadline import Mfu
 from twinlens.planning.figure import assumed
 from twinlens.planning.method import Asked, Method, method_answer
 from twinlens.planning.need import CHANGES, Need
-from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.system.home_folder import catalogue_folder
@@ -32,7 +31,7 @@ _SOURCES = 36
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class MethodResult(Documented):
+class MethodResult(Answered):
     """The chosen method and all others. `notes`: how words were read."""
 
     answer: Method
@@ -46,12 +45,6 @@ class MethodResult(Documented):
     @property
     def chosen(self) -> str | None:
         return self.answer.chosen.name if self.answer.chosen else None
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
-
-    def to_json(self) -> dict[str, Any]:
-        return as_json(self.why(), self.notes)
 
 
 def _count_or_none(name: str, word: object) -> int:

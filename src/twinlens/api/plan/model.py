@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered
 from twinlens.api.plan.fit import ServingFit, serving_of
 from twinlens.api.plan.reading.amount import count_of, dollars_of, up_to
 from twinlens.api.plan.reading.options import FILE, NAME, NAMES, Catalogue, Context, Devices, Precision, Users
@@ -19,7 +19,6 @@ from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.models import Choice, Limits, Told, candidate_of, choice
 from twinlens.planning.prediction.work import spoken
-from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.home_folder import catalogue_folder
@@ -34,7 +33,7 @@ _COLUMNS = ("model", "quality", "licence", "context")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ModelResult(Documented):
+class ModelResult(Answered):
     """The Pareto set and all candidates. `notes`: how words were read."""
 
     answer: Choice
@@ -48,12 +47,6 @@ class ModelResult(Documented):
     @property
     def best(self) -> tuple[str, ...]:
         return self.answer.best
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
-
-    def to_json(self) -> dict[str, Any]:
-        return as_json(self.why(), self.notes)
 
 
 def _names_of(name: str, word: object) -> tuple[str, ...]:

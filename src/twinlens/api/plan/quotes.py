@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Unpack
 
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered
 from twinlens.api.plan.reading.amount import count_of
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.planning.quotes import Quotes, quotes_answer
-from twinlens.record.codec import encode
+from twinlens.record.finding import Finding
 from twinlens.spec.money import read_quote
 
 if TYPE_CHECKING:
@@ -19,21 +19,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class QuotesResult(Documented):
+class QuotesResult(Answered):
     """Two quotes per million output tokens, and what is not comparable."""
 
     answer: Quotes
+    notes: tuple[Finding, ...] = ()
 
     def document(self) -> Document:
         from twinlens.reporting.plan.quotes import quotes_document
 
         return quotes_document(self.answer)
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
-
-    def to_json(self) -> dict[str, Any]:
-        return as_json(self.why())
 
 
 class QuotesAsked(Question):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
-from twinlens.api.documented import Documented, as_json
+from twinlens.api.documented import Answered
 from twinlens.api.plan.predicted import Predicted, predicted
-from twinlens.api.plan.reading.amount import UNREADABLE, months_of, share_of, up_to
+from twinlens.api.plan.reading.amount import UNREADABLE, each_of, months_of, share_of, up_to
 from twinlens.api.plan.reading.money import PAID, Paid, Prices, machine_of, traffic_of
 from twinlens.api.plan.reading.prices import MONEY, UNUSABLE, Typed, one_currency, price_of, prices_of, quoted
 from twinlens.api.plan.reading.subject import device_of
@@ -21,7 +20,6 @@ from twinlens.planning.cost.request import of_api
 from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.planning.outlay import Terms
 from twinlens.planning.roi import Roi
-from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
@@ -36,7 +34,7 @@ _MOST_HORIZONS = 12
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RoiResult(Documented):
+class RoiResult(Answered):
     """An answer: what each way costs over each horizon, and where buying pays. `notes`: how words were read."""
 
     answer: Roi
@@ -46,12 +44,6 @@ class RoiResult(Documented):
         from twinlens.reporting.plan.roi import roi_document
 
         return roi_document(self.answer, self.notes)
-
-    def why(self) -> dict[str, Any]:
-        return encode(self.answer)
-
-    def to_json(self) -> dict[str, Any]:
-        return as_json(self.why(), self.notes)
 
 
 def _rate(name: str, word: object) -> Decimal:
@@ -70,8 +62,7 @@ def _whole_months(name: str, word: object) -> int:
 
 
 def _horizons(name: str, months: object) -> tuple[int, ...]:
-    words = months if isinstance(months, Sequence) and not isinstance(months, str) else str(months).split(",")
-    found = sorted({_whole_months(name, word) for word in words})
+    found = sorted({_whole_months(name, word) for word in each_of(months)})
     if not 1 <= len(found) <= _MOST_HORIZONS:
         raise BadInput(f"--{name} has 1 to {_MOST_HORIZONS} horizons, as in 12,24,36", code=UNREADABLE)
     return tuple(found)

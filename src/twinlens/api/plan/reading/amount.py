@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from twinlens.claims.quantity import read_quantity
@@ -221,6 +221,11 @@ def split(name: str, word: object, hint: str, what: str = "number") -> tuple[flo
     if not end:
         raise BadInput(f"--{name} {short(word)!r} is no {what}; {hint}", code=UNREADABLE)
     return float(text[:end]), " ".join(text[end:].split())
+
+
+def each_of(word: object) -> Sequence[object]:
+    """Several words: those of a list, or those that commas separate."""
+    return word if isinstance(word, Sequence) and not isinstance(word, str) else str(word).split(",")
 
 
 def short(word: object) -> str:
