@@ -28,7 +28,7 @@ from twinlens.spec.catalogue import shipped
 from twinlens.spec.device import load_device
 from twinlens.spec.model.config import shape_from_config
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.layout import LAYOUTS
+from twinlens.theory.memory import LAYOUTS
 from twinlens.theory.parameter import parameters
 
 GIB = 2.0**30

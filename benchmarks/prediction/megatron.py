@@ -41,7 +41,7 @@ def megatron_state_bytes(
 ) -> Number:
     """Weights, gradients, master copy and optimizer on one device of a stage between the ends of the pipeline.
 
-    `bytes_per_parameter`: the total of a layout (theory/layout.py). Tables of tokens and positions lie at the ends.
+    `bytes_per_parameter`: the total of a layout (theory/memory.py). Tables of tokens and positions lie at the ends.
     """
     ranks, stages, counted = count("tensor", tensor), count("pipeline", pipeline), parameters(shape)
     return (counted.total - counted.embedding) * bytes_per_parameter / (ranks * stages)

@@ -7,7 +7,7 @@ from benchmarks.prediction.facts import rates_of, shape_of
 from benchmarks.prediction.megatron import megatron_bytes, megatron_state_bytes
 from twinlens.planning.fit.serving import Serving, serving_parts
 from twinlens.planning.subject import Subject
-from twinlens.theory.layout import LAYOUTS
+from twinlens.theory.memory import LAYOUTS
 from twinlens.theory.parameter import parameters
 
 _MEGATRON = LAYOUTS["16-bit-fp32-master-and-gradients"].total

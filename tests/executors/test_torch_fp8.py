@@ -23,7 +23,7 @@ from twinlens.executors.torch.model.quantize import can_be_fp8  # noqa: E402
 from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.reporting.wording.finding import sentence_of  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
-from twinlens.theory.layout import layout_of  # noqa: E402
+from twinlens.theory.memory import layout_of  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -15,8 +15,7 @@ from twinlens.executors.torch.train import TorchTrainer  # noqa: E402
 from twinlens.spec.model.reference import load_model  # noqa: E402
 from twinlens.spec.model.shape import DecoderShape  # noqa: E402
 from twinlens.spec.precision import precision  # noqa: E402
-from twinlens.theory.layout import layout_of  # noqa: E402
-from twinlens.theory.memory import kv_bytes  # noqa: E402
+from twinlens.theory.memory import kv_bytes, layout_of  # noqa: E402
 from twinlens.theory.parameter import parameters  # noqa: E402
 from twinlens.theory.weight_format import stored_bytes, weight_format  # noqa: E402
 

@@ -6,7 +6,7 @@ import pytest
 from benchmarks.prediction.megatron import megatron_bytes, megatron_state_bytes
 
 from twinlens.spec.model.reference import load_model
-from twinlens.theory.layout import LAYOUTS
+from twinlens.theory.memory import LAYOUTS
 
 EACH = LAYOUTS["16-bit-fp32-master-and-gradients"].total
 GIB = 2.0**30

@@ -15,7 +15,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting.chart.placed import placed_points
 from twinlens.reporting.chart.roofline import Box, label_boxes
 from twinlens.reporting.view import view
-from twinlens.theory.layout import LAYOUTS
+from twinlens.theory.memory import LAYOUTS
 from twinlens.theory.traffic import training_phase_bytes, training_step_bytes
 
 POINTS = st.lists(st.tuples(st.floats(0, 380), st.floats(0, 320)), min_size=1, max_size=16)

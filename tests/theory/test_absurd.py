@@ -11,6 +11,7 @@ import pytest
 from twinlens.errors import BadInput
 from twinlens.planning.cost.machine import energy_cost, energy_j, energy_share, node_power_w
 from twinlens.spec.model.reference import DecoderShape, load_model
+from twinlens.theory.activation import activation_bytes
 from twinlens.theory.adapter import adapter_flop_per_token, adapter_parameters
 from twinlens.theory.collective import (
     bus_bandwidth,
@@ -19,8 +20,7 @@ from twinlens.theory.collective import (
     tensor_parallel_bytes,
 )
 from twinlens.theory.flop import decode_flop, forward_flop, hardware_flop_per_token, training_flop_per_token
-from twinlens.theory.layout import LAYOUTS
-from twinlens.theory.memory import activation_bytes, kv_bytes, kv_bytes_per_token, weights_bytes
+from twinlens.theory.memory import LAYOUTS, kv_bytes, kv_bytes_per_token, weights_bytes
 from twinlens.theory.roofline import (
     attainable_flop_per_s,
     batch_at_ridge,

@@ -23,8 +23,7 @@ from twinlens.theory.flop import (
     prefill_flop,
     training_flop_per_token,
 )
-from twinlens.theory.layout import LAYOUTS
-from twinlens.theory.memory import kv_bytes, weights_bytes
+from twinlens.theory.memory import LAYOUTS, kv_bytes, weights_bytes
 from twinlens.theory.parameter import cross_attention_weights, parameters
 from twinlens.theory.traffic import decode_step_bytes, decode_traffic, prefill_bytes, training_step_bytes
 

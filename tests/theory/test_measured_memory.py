@@ -9,8 +9,7 @@ import pytest
 from twinlens.spec.model.config import shape_from_config
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
-from twinlens.theory.layout import LAYOUTS, with_optimizer
-from twinlens.theory.memory import kv_bytes, training_memory, weights_bytes
+from twinlens.theory.memory import LAYOUTS, kv_bytes, training_memory, weights_bytes, with_optimizer
 
 pytestmark = pytest.mark.torch
 TOKENS = 320

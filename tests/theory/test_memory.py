@@ -10,14 +10,13 @@ from twinlens.errors import BadInput
 from twinlens.spec.model.reference import DecoderShape, load_model
 from twinlens.spec.model.shape import ModelShape
 from twinlens.spec.precision import precision
+from twinlens.theory.activation import activation_bytes, logits_bytes
 from twinlens.theory.memory import (
     LAYOUTS,
-    activation_bytes,
     inference_memory,
     kv_bytes,
     kv_bytes_per_token,
     layout_of,
-    logits_bytes,
     training_memory,
     weights_bytes,
 )

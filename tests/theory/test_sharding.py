@@ -11,8 +11,7 @@ from twinlens.errors import BadInput
 from twinlens.spec.model.reference import DecoderShape, load_model
 from twinlens.theory.adapter import adapter_flop_per_token, adapter_memory, adapter_parameters
 from twinlens.theory.flop import training_flop_per_token
-from twinlens.theory.layout import LAYOUTS, OPTIMIZERS, with_optimizer
-from twinlens.theory.memory import training_memory
+from twinlens.theory.memory import LAYOUTS, OPTIMIZERS, training_memory, with_optimizer
 from twinlens.theory.parameter import parameters
 from twinlens.theory.sharding import Split, bubble_share, device_parameters, sharded_memory
 from twinlens.theory.weight_format import stored_bytes, weight_format

@@ -10,8 +10,9 @@ import pytest
 
 from twinlens.spec.device import load_device
 from twinlens.spec.model.reference import DecoderShape, load_model
+from twinlens.theory.activation import korthikanti_bytes
 from twinlens.theory.flop import CONVENTIONS, parameters, training_flop_per_token
-from twinlens.theory.memory import LAYOUTS, korthikanti_bytes, kv_bytes, weights_bytes
+from twinlens.theory.memory import LAYOUTS, kv_bytes, weights_bytes
 from twinlens.theory.roofline import batch_at_ridge, time_floor_s
 
 VECTORS = tomllib.loads((Path(__file__).parents[1] / "vectors" / "theory.toml").read_text())

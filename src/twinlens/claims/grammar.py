@@ -17,7 +17,7 @@ from twinlens.claims.plain import plain
 from twinlens.claims.quantity import NUMBER, read_quantity
 from twinlens.claims.said import UNREADABLE, Claim, Said, Token, Word, checked, rounding, rounding_of_input
 from twinlens.errors import BadInput
-from twinlens.theory.layout import OPTIMIZERS
+from twinlens.theory.memory import OPTIMIZERS
 
 _MOST_LETTERS = 1000
 _WORD = re.compile(r"[^\s,;:()\[\]?!\"“”]+")

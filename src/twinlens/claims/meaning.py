@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from twinlens.claims import compute, cost, device, kv, memory, training
+from twinlens.claims import compute, device, kv, memory, training
 from twinlens.claims.algebra import arithmetic, equation
 from twinlens.claims.compute import all_reduce_share, all_reduce_time
 from twinlens.claims.decode import decode_rate, decode_time
-from twinlens.claims.law import READINGS
+from twinlens.claims.device import ratio
+from twinlens.claims.law import READINGS, break_even, energy_share, monthly_bill, useful_hour
 from twinlens.claims.names import ABOUT, USUAL
-from twinlens.claims.ratio import ratio
 from twinlens.claims.said import Answer, Claim, Gap, MoreThanWhole, Said, Token, View, Word
 from twinlens.errors import BadInput
 
 Rule = Callable[[View], Answer | Gap | None]
 RULES: tuple[Rule, ...] = (
-    cost.useful_hour, cost.break_even, cost.monthly_bill, cost.energy_share, *READINGS,
+    useful_hour, break_even, monthly_bill, energy_share, *READINGS,
     all_reduce_time, all_reduce_share, compute.speculation, compute.totals, compute.end_to_end, compute.ridge_batch,
     device.link, ratio, kv.kv_size, kv.kv_room, kv.kv_each, kv.kv_tokens, compute.prefill, decode_rate, decode_time,
     device.bandwidth, device.memory, device.power, device.rate,

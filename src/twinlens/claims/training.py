@@ -24,7 +24,7 @@ from twinlens.claims.subject import (
     stored_of,
 )
 from twinlens.record.finding import Finding
-from twinlens.theory.layout import LAYOUTS, OPTIMIZERS, with_optimizer
+from twinlens.theory.memory import LAYOUTS, OPTIMIZERS, with_optimizer
 
 _MIXED = LAYOUTS["16-bit-fp32-master"]
 _LAYOUTS = {

@@ -11,7 +11,7 @@ from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.precision import BITS, Precision
 from twinlens.theory.activation import Attention, Checkpointing, activation_bytes, logits_bytes
 from twinlens.theory.attention import recurrent_flop_per_token, seen_flop
-from twinlens.theory.layout import LAYOUTS, Layout
+from twinlens.theory.memory import LAYOUTS, Layout
 from twinlens.theory.number import Number, amount, count
 from twinlens.theory.parameter import cross_attention_weights, parameters
 from twinlens.theory.sharding import ShardedMemory

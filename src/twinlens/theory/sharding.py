@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from twinlens.errors import BadInput
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.activation import Attention, Checkpointing, activation_bytes, logits_bytes
-from twinlens.theory.layout import Layout
+from twinlens.theory.memory import Layout
 from twinlens.theory.number import Number, choose, count, rounded_up, smaller
 from twinlens.theory.parameter import expert_weights, parameters
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twinlens.spec.model.shape import DecoderShape, ModelShape
+from twinlens.theory.activation import activation_bytes, logits_bytes
 from twinlens.theory.attention import state_bytes
-from twinlens.theory.layout import Layout
-from twinlens.theory.memory import activation_bytes, kv_bytes, kv_bytes_per_token, logits_bytes
+from twinlens.theory.memory import Layout, kv_bytes, kv_bytes_per_token
 from twinlens.theory.number import Number, count, rate
 from twinlens.theory.parameter import cross_attention_weights, expert_weights, parameters
 

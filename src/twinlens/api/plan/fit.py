@@ -45,7 +45,7 @@ from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.system.home_folder import catalogue_folder
-from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
+from twinlens.theory.memory import LAYOUTS, OPTIMIZERS
 
 if TYPE_CHECKING:
     from twinlens.api.plan.like import LikeMemory

@@ -11,8 +11,9 @@ from twinlens.record.executor.facts import Estimates
 from twinlens.spec.model.shape import DecoderShape, ModelShape
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.theory.activation import Checkpointing
 from twinlens.theory.adapter import Tuned, tuned
-from twinlens.theory.memory import Checkpointing, layout_of
+from twinlens.theory.memory import layout_of
 from twinlens.theory.sharding import ShardedMemory, Split, sharded_memory
 from twinlens.units import BYTES
 

@@ -22,8 +22,9 @@ from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.system.nvml import open_gpus
+from twinlens.theory.activation import Checkpointing
 from twinlens.theory.adapter import tuned
-from twinlens.theory.memory import Checkpointing, inference_memory, layout_of, training_memory
+from twinlens.theory.memory import inference_memory, layout_of, training_memory
 from twinlens.theory.parameter import parameters
 from twinlens.theory.sharding import ShardedMemory
 from twinlens.units import BYTES, show

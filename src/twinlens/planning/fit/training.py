@@ -13,7 +13,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.activation import Checkpointing
 from twinlens.theory.adapter import adapter_parameters
-from twinlens.theory.layout import LAYOUTS, Layout, with_optimizer
+from twinlens.theory.memory import LAYOUTS, Layout, with_optimizer
 from twinlens.theory.number import Number
 from twinlens.theory.sharding import Split, device_parameters, sharded_memory
 
@@ -31,7 +31,7 @@ _RUNTIME = "1 GB of CUDA context, and 1 GB of collectives where there are severa
 class Training:
     """What is to be trained, and how: sequences of `context` tokens, `batch` of them on each device at a time.
 
-    `layout` names bytes per parameter (theory/layout.py), `optimizer` its state. Adapters have `rank`.
+    `layout` names bytes per parameter (theory/memory.py), `optimizer` its state. Adapters have `rank`.
     """
 
     subject: Subject

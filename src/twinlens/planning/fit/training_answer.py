@@ -21,7 +21,7 @@ from twinlens.planning.fit.answer import (
 from twinlens.planning.fit.training import Training, training_parts
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
-from twinlens.theory.layout import LAYOUTS, OPTIMIZERS
+from twinlens.theory.memory import LAYOUTS, OPTIMIZERS
 from twinlens.theory.sharding import Split
 
 MEMORY_SHARE = 0.95
