@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from twinlens.record.run import Run
+    from twinlens.stats.summary.group import Summary
+
+PUBLISHED = Path(__file__).parents[1] / "docs" / "results"
 
 # The same examples every time, so that a change is judged by what it changed, and no deadline: a busy machine is no
 # falsification. `pytest --hypothesis-profile=search` looks for new ones.
@@ -40,6 +49,30 @@ def _no_gpu() -> str | None:
     except ImportError:
         return "needs the torch extra"
     return None if torch.cuda.is_available() else "needs an NVIDIA GPU, and torch sees none here"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _published_runs_are_summarised_once() -> Iterator[None]:
+    """The rows of published runs do not change, and some hundred tests read them: each run is summarised once a process.
+
+    A run whose record was changed in memory, and a copy of a folder, are summarised as ever.
+    """
+    from twinlens.measurement import summary_file
+
+    computed = summary_file.summarise
+    kept: dict[Path, tuple[Run, Summary]] = {}
+
+    def once(run: Run) -> Summary:
+        folder = run.folder.resolve()
+        if PUBLISHED not in folder.parents:
+            return computed(run)
+        if folder not in kept or kept[folder][0] != run:
+            kept[folder] = replace(run), computed(run)  # the copy holds no rows
+        return kept[folder][1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summary_file, "summarise", once)
+        yield
 
 
 @pytest.fixture
