@@ -36,6 +36,19 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tl.evidence(URL, to=tmp_path_factory.mktemp("pack") / "evidence.zip", name="A. Person")
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A pack of one run of that study, for what each run of a pack is held to: computing it again is most of a check."""
+    return tl.evidence(find_runs(URL)[0].folder, to=tmp_path_factory.mktemp("small") / "evidence.zip")
+
+
+def one_run(to: Path) -> Path:
+    """A study folder with one run of that study."""
+    run = find_runs(URL)[0].folder
+    shutil.copytree(run, to / run.parent.name / run.name)
+    return to
+
+
 def rewritten(pack: Path, to: Path, **changes: bytes | None) -> Path:
     """The pack with files changed, added, or (None) taken out; `README_txt` is README.txt."""
     known = {name.replace("_", "."): data for name, data in changes.items()}
@@ -98,14 +111,14 @@ def test_every_figure_of_a_pack_follows_from_its_rows(pack: Path) -> None:
     assert "figures follow from the rows" in told
 
 
-def test_a_forged_figure_with_new_checksums_is_named_with_what_the_rows_say(pack: Path, tmp_path: Path) -> None:
+def test_a_forged_figure_with_new_checksums_is_named_with_what_the_rows_say(small: Path, tmp_path: Path) -> None:
     def forge(files: dict[str, bytes]) -> None:
         name = named(files, "/figures.json")
         data = json.loads(files[name])
         data["metrics"]["output_tokens_per_s"]["value"] = 999_999.0
         files[name] = json.dumps(data).encode()
 
-    other = resigned(pack, tmp_path / "forged.zip", forge)
+    other = resigned(small, tmp_path / "forged.zip", forge)
     told = call("--verify", other)
     assert told.exit_code == 1
     assert "1 of " in told.stdout
@@ -146,7 +159,7 @@ def in_report(words: bytes) -> Callable[[dict[str, bytes]], None]:
 
 FORGED: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
     "a machine": (in_json("evidence.json", lambda d: d["runs"][0].update(machine="8 x H100")), "pack-figures-differ"),
-    "a model": (in_json("evidence.json", lambda d: d["runs"][1].update(model="405b")), "pack-figures-differ"),
+    "a model": (in_json("evidence.json", lambda d: d["runs"][0].update(model="405b")), "pack-figures-differ"),
     "no run told": (in_json("evidence.json", lambda d: d.update(runs=[])), "pack-figures-differ"),
     "no figures": (without("/figures.json"), "pack-figures-differ"),
     "a figure left out": (
@@ -171,9 +184,9 @@ FORGED: dict[str, tuple[Callable[[dict[str, bytes]], None], str]] = {
 
 
 @pytest.mark.parametrize("what", FORGED)
-def test_whatever_of_a_pack_is_forged_it_does_not_pass(pack: Path, tmp_path: Path, what: str) -> None:
+def test_whatever_of_a_pack_is_forged_it_does_not_pass(small: Path, tmp_path: Path, what: str) -> None:
     forge, code = FORGED[what]
-    found = tl.verify(resigned(pack, tmp_path / "forged.zip", forge))
+    found = tl.verify(resigned(small, tmp_path / "forged.zip", forge))
     assert not found.is_good
     assert code in [each.code for each in found.findings if each.severity == "disqualifies"]
 
@@ -191,7 +204,7 @@ def test_other_paths_of_a_drawing_are_said_and_are_no_forgery(pack: Path, tmp_pa
     "private", ["sk-" + "abcdefghij" * 9, "home/" + "alexandra" * 8, "u:password-of-mine@gateway.example.org"]
 )
 def test_a_long_private_word_is_broken_over_no_lines_and_the_pack_verifies(tmp_path: Path, private: str) -> None:
-    shutil.copytree(URL, tmp_path / "study")
+    one_run(tmp_path / "study")
     for record in (tmp_path / "study").rglob("run.json"):
         text = record.read_text()
         assert "http://127.0.0.1:8000/v1" in text
@@ -212,7 +225,7 @@ def test_a_pack_of_two_folders_verifies_and_compares_them_as_they_were_given(tmp
     assert text.index(f"A  {runs[2].folder.name}") < text.index(f"B  {runs[1].folder.name}")
 
 
-def test_rows_that_cannot_be_are_named(pack: Path, tmp_path: Path) -> None:
+def test_rows_that_cannot_be_are_named(small: Path, tmp_path: Path) -> None:
     def forge(files: dict[str, bytes]) -> None:
         name = named(files, "/requests.arrows")
         rows = pa.ipc.open_stream(files[name]).read_all()
@@ -225,7 +238,7 @@ def test_rows_that_cannot_be_are_named(pack: Path, tmp_path: Path) -> None:
         files[name] = sink.getvalue().to_pybytes()
         files.pop(f"{name}.crc32", None)
 
-    found = tl.verify(resigned(pack, tmp_path / "forged.zip", forge))
+    found = tl.verify(resigned(small, tmp_path / "forged.zip", forge))
     assert {"pack-figures-differ", "pack-implausible"} <= {each.code for each in found.findings}
     impossible = {each.numbers["what"] for each in found.findings if each.code == "pack-implausible"}
     assert impossible >= {"sent-before-due", "tokens-above-limit"}
@@ -247,7 +260,7 @@ def test_damaged_rows_and_a_deep_record_in_a_pack_are_one_sentence(pack: Path, t
 
 
 def test_a_pack_of_an_edited_summary_holds_the_figures_of_its_rows(tmp_path: Path) -> None:
-    shutil.copytree(URL, tmp_path / "study")
+    one_run(tmp_path / "study")
     run = find_runs(tmp_path / "study")[0].folder
     (run / "summary.json").write_text('{"metrics": {"output_tokens_per_s": {"value": 999999}}}')
     file = tl.evidence(tmp_path / "study", to=tmp_path / "e.zip")
@@ -258,7 +271,7 @@ def test_a_pack_of_an_edited_summary_holds_the_figures_of_its_rows(tmp_path: Pat
 
 def test_json_of_a_new_pack_says_where_it_is_and_its_checksum(tmp_path: Path) -> None:
     file = tmp_path / "new.zip"
-    told = call(URL, "-o", file, "--json")
+    told = call(find_runs(URL)[0].folder, "-o", file, "--json")
     assert told.exit_code == 0, told.stderr
     said = json.loads(told.stdout)
     assert (said["pack"], said["signed"]) == (str(file.resolve()), False)
@@ -308,7 +321,7 @@ def test_a_signature_says_whose_it_is_and_a_changed_list_is_not_signed(tmp_path:
     key, signers, file = tmp_path / "key", tmp_path / "signers", tmp_path / "signed.zip"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key], check=True)
     signers.write_text(f"me@lab {key.with_suffix('.pub').read_text()}")
-    assert call(URL, "-o", file, "--key", key).exit_code == 0
+    assert call(find_runs(URL)[0].folder, "-o", file, "--key", key).exit_code == 0
     codes = [each.code for each in tl.verify(file).findings]
     assert codes == ["pack-signer-unknown", "pack-whole", "pack-figures-follow"]
     known = tl.verify(file, signers)
@@ -330,7 +343,7 @@ def test_an_unsigned_pack_fails_where_a_signer_is_asked_for(pack: Path, tmp_path
 def test_hostile_words_in_a_run_folder_never_get_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "correct-horse-battery")
     study = tmp_path / "study"
-    shutil.copytree(URL, study)
+    one_run(study)
     run = find_runs(study)[0].folder
     words = ["/home/mallory", "sk-abcdefghijklmnopqrstuvwxyz", "correct-horse-battery", "AAAAB3NzaC1yc2"]
     record = json.loads((run / "run.json").read_text())
