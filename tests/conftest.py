@@ -53,7 +53,7 @@ def _no_gpu() -> str | None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _published_runs_are_summarised_once() -> Iterator[None]:
-    """The rows of published runs do not change, and some hundred tests read them: each run is summarised once a process.
+    """Rows of published runs do not change, and some hundred tests read them: each is summarised once in a process.
 
     A run whose record was changed in memory, and a copy of a folder, are summarised as ever.
     """

@@ -38,7 +38,7 @@ def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pack of one run of that study, for what each run of a pack is held to: computing it again is most of a check."""
+    """A pack of one run of that study, for what each run of a pack is held to; a check computes each run again."""
     return tl.evidence(find_runs(URL)[0].folder, to=tmp_path_factory.mktemp("small") / "evidence.zip")
 
 
