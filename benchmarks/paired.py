@@ -21,9 +21,9 @@ from twinlens.api.demo import demo_studies
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
+from twinlens.reporting.comparing.paired import paired_of
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import precision_of
-from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.view import headline, why_not_valid
 from twinlens.spec.study import Study
 from twinlens.stats.estimator.ratio import ratio, ratio_of_runs

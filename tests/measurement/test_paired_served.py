@@ -22,7 +22,7 @@ from twinlens.record.checksum import marks_path
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
-from twinlens.reporting.text.paired_table import paired_of
+from twinlens.reporting.comparing.paired import paired_of
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import group
 from twinlens.stats.summary.serving import peers

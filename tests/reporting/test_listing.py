@@ -16,15 +16,16 @@ from material import inference, spec_of
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import create_run, end_run, read_run
 from twinlens.reporting.available import rows_of
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.listing import listing_document
 from twinlens.reporting.text.fitted import plain
-from twinlens.reporting.text.listing import listing
 
 RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
 KINDS = ("kinds", "models", "precisions", "executors", "metrics", "devices", "prices", "examples", "fields", "runs")
 
 
 def listed(kind: str, width: int = 80) -> list[str]:
-    return plain(listing(kind, rows_of(kind, RESULTS)), width).splitlines()
+    return plain(screen(listing_document(kind, rows_of(kind, RESULTS)), whole=True), width).splitlines()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -77,7 +78,7 @@ def test_runs_say_whether_they_are_valid_and_why_not(tmp_path: Path) -> None:
     states = {row["state"]: row["why"] for row in rows_of("runs", tmp_path)}
     assert states["failed"] == refused
     assert "run.json" in states["unreadable"]
-    lines = plain(listing("runs", rows_of("runs", tmp_path)), 100).splitlines()
+    lines = plain(screen(listing_document("runs", rows_of("runs", tmp_path)), whole=True), 100).splitlines()
     assert "Why they are not finished" in lines
     assert refused in " ".join(lines)
 
@@ -146,4 +147,4 @@ def test_examples_have_a_line_on_what_they_are_for() -> None:
 
 
 def test_a_list_of_nothing_is_a_sentence(tmp_path: Path) -> None:
-    assert plain(listing("runs", rows_of("runs", tmp_path))) == "no runs here\n"
+    assert plain(screen(listing_document("runs", rows_of("runs", tmp_path)), whole=True)) == "no runs here\n"

@@ -14,12 +14,13 @@ from twinlens.measurement.summary_file import summary_of
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.reporting.comparing.paired import cells, paired_document, paired_of, write_paired
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.html.render import render
 from twinlens.reporting.paired import Paired, paired_json, ratios_lead, standing_words
 from twinlens.reporting.text.first_lines import first_lines
 from twinlens.reporting.text.fitted import plain
-from twinlens.reporting.text.paired_table import cells, paired_of, paired_table, write_paired
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import in_order, view
 from twinlens.reporting.wording.finding import with_words
@@ -64,7 +65,7 @@ def test_each_point_that_took_turns_has_a_ratio_to_its_reference(outcome: Outcom
 
 def test_the_table_fits_a_terminal_and_says_what_is_ranked(outcome: Outcome) -> None:
     _, found = found_in(outcome)
-    text = plain(paired_table(found))
+    text = plain(screen(paired_document(found)))
     assert "Training · ratios from paired slices" in text
     assert "bf16 / fp32" in text
     assert "valid" in text
@@ -74,7 +75,8 @@ def test_the_table_fits_a_terminal_and_says_what_is_ranked(outcome: Outcome) -> 
 
 def test_a_ratio_that_drifts_is_shown_not_ranked_with_its_reason(outcome: Outcome) -> None:
     _, (one,) = found_in(outcome)
-    text = " ".join(plain(paired_table([not_valid(one, "unsteady (the ratio grows by 9 % over a repeat)")])).split())
+    document = paired_document([not_valid(one, "unsteady (the ratio grows by 9 % over a repeat)")])
+    text = " ".join(plain(screen(document)).split())
     assert "the ratio is not valid: unsteady (the ratio grows by 9 % over a repeat)" in text
     assert cells(not_valid(one, "unsteady"))[-1] == "not valid"
 

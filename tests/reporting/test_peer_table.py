@@ -16,7 +16,7 @@ from twinlens.cli.main import app
 from twinlens.errors import BadInput
 from twinlens.pages import find
 from twinlens.record.run import Run
-from twinlens.reporting.text.peer_table import TOOL_NAMES
+from twinlens.reporting.comparing.peers import TOOL_NAMES
 from twinlens.stats.peers.names import peer_names
 
 

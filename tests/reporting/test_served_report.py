@@ -22,10 +22,11 @@ from twinlens.record.store import read_run, update_run
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import log_marks
 from twinlens.reporting.chart.tail import _survival
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.html.render import render
 from twinlens.reporting.html.serving_page import ServedPart, served_parts
+from twinlens.reporting.search import search_document, search_interval
 from twinlens.reporting.text.fitted import plain
-from twinlens.reporting.text.search_table import search_interval, search_table
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.text.table import summary_table
 from twinlens.reporting.view import view
@@ -228,7 +229,7 @@ def test_the_sentence_says_how_far_each_precision_went_and_what_came_next(served
 def test_a_search_is_told_with_its_interval_its_runs_and_its_reason(served: list[Pair]) -> None:
     folder = served[0][0].folder.parent
     written = record(folder)
-    text = plain(search_table(written))
+    text = plain(screen(search_document(written), whole=True))
     assert max(cell_len(line) for line in text.splitlines()) <= 80
     assert "Search · bf16: [11.3, 16) requests/s" in text
     assert "TTFT ≤ 0.5 s and TPOT ≤ 0.03 s for 90% of requests" in " ".join(text.split())
@@ -258,7 +259,7 @@ def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:
     page = render(view([(run, summarise(run))], searches=(written,)))
     assert "<script" not in page
     assert "The guard" in page.partition("What it comes to")[0]
-    text = plain(search_table(written))
+    text = plain(screen(search_document(written), whole=True))
     assert "\x1b" not in text
     assert "[bold]" in text
 

@@ -14,8 +14,9 @@ from material import inference, spec_of
 from served_rows import row
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run
+from twinlens.reporting.comparing.peers import TOOL_NAMES, peers_document
+from twinlens.reporting.document.terminal import screen as in_terminal
 from twinlens.reporting.screen.one_run import run_screen
-from twinlens.reporting.text.peer_table import TOOL_NAMES, peer_table
 from twinlens.stats.run_summary import summarise
 
 TOKENS = 64
@@ -67,7 +68,7 @@ def test_another_tools_figures_of_whole_answers_are_shown_with_a_warning(
 ) -> None:
     run = run_of(tmp_path, [answer] * 40, slo={"tpot_s": 0.2})
     console = Console(width=80, record=True)
-    console.print(peer_table([run], tool))
+    console.print(in_terminal(peers_document([run], tool), whole=True))
     screen = " ".join(console.export_text().split())
     assert ("! 40 of 40 answers came whole at one moment" in screen) is says
 

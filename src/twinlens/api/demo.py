@@ -18,7 +18,7 @@ from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Runs
 from twinlens.record.store import end_study
-from twinlens.reporting.text.paired_table import paired_of
+from twinlens.reporting.comparing.paired import paired_of
 from twinlens.reporting.text.sentence import both_counts, sentences
 from twinlens.spec.load import load_example
 from twinlens.spec.study import Study

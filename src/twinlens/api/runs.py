@@ -16,12 +16,12 @@ from twinlens.record.beside import kept_profile, read_search, search_json, tried
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run, Runs
 from twinlens.record.store import find_runs, read_run
+from twinlens.reporting.comparing.paired import paired_of
+from twinlens.reporting.comparing.peers import peer_figures
 from twinlens.reporting.paired import paired_json
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.runs_table import runs_table
 from twinlens.reporting.text.fitted import plain
-from twinlens.reporting.text.paired_table import paired_of
-from twinlens.reporting.text.peer_table import peer_figures
 from twinlens.reporting.view import Material, each_once
 from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.run_summary import to_json

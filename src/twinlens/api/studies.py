@@ -18,7 +18,7 @@ from twinlens.measurement.study import Outcome, measure_study, unfinished_study
 from twinlens.measurement.study_folder import is_held
 from twinlens.measurement.summary_file import store_summary
 from twinlens.record.store import end_study
-from twinlens.reporting.text.paired_table import paired_of, write_paired
+from twinlens.reporting.comparing.paired import paired_of, write_paired
 from twinlens.spec.study import Study
 from twinlens.stats.summary.group import group
 

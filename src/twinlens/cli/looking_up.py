@@ -19,7 +19,8 @@ def explained(name: str, given: Mapping[str, Any]) -> None:
 
 
 def listed(name: str, given: Mapping[str, Any]) -> None:
-    from twinlens.reporting.text.listing import listing
+    from twinlens.reporting.document.terminal import screen
+    from twinlens.reporting.judging.listing import listing_document
 
     with sentences():
         asked = List.read(name, given)
@@ -29,4 +30,4 @@ def listed(name: str, given: Mapping[str, Any]) -> None:
         elif asked.json_:
             print_json(rows)
         else:
-            out().print(listing(asked.kind, rows))
+            out().print(screen(listing_document(asked.kind, rows), whole=True))

@@ -14,10 +14,11 @@ from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.record.codec import encode
 from twinlens.record.run import Run, Runs
+from twinlens.reporting.comparing.paired import renew_paired
+from twinlens.reporting.comparing.peers import peers_document
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.markdown import markdown
 from twinlens.reporting.screen.runs_table import runs_table
-from twinlens.reporting.text.paired_table import renew_paired
-from twinlens.reporting.text.peer_table import peer_table
 from twinlens.reporting.tidy import as_csv, tidy_rows
 
 
@@ -67,7 +68,7 @@ def print_runs(runs: Iterable[Run], *, whole: bool = False) -> None:
 def _print_as(runs: Runs, tool: str, json: bool) -> None:
     """Another tool's figures of each run, under its names."""
     if not json:
-        out().print(peer_table(runs, tool))
+        out().print(screen(peers_document(runs, tool), whole=True))
         return
     figures = [
         {"run": shown.id, "tool": tool, "figures": {name: encode(e) for name, e in peers(shown, tool).items()}}

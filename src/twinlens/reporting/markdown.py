@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.text import Text
 
 from twinlens.record.run import Run
+from twinlens.reporting.comparing.paired import paired_of
 from twinlens.reporting.display import escaped
 from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.paired import ratio_words
@@ -18,7 +19,6 @@ from twinlens.reporting.screen.workload import workload_words
 from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
 from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes
-from twinlens.reporting.text.paired_table import paired_of
 from twinlens.reporting.view import Material, each_once, those_measured, why_not_valid
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.stats.metrics.definition import METRICS

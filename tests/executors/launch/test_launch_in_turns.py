@@ -20,7 +20,7 @@ from twinlens.measurement.summary_file import summary_of
 from twinlens.record.codec import decode
 from twinlens.record.run import Run
 from twinlens.record.sections import Running
-from twinlens.reporting.text.paired_table import paired_of
+from twinlens.reporting.comparing.paired import paired_of
 from twinlens.stats.summary.group import group
 
 SLICES = {"isolate": True, "pairing": "slices", "slice_s": 0.05, "duration_s": 0.5, "min_rows": 8, "telemetry_s": 0.05}

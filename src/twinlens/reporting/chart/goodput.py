@@ -7,7 +7,7 @@ import altair as alt
 from twinlens.reporting.chart.figure import WIDTH, Figure, data, figure
 from twinlens.reporting.chart.latency import bars, place_axis, point_row, series, slo_of
 from twinlens.reporting.load_kind import load_of
-from twinlens.reporting.text.search_table import limits_of
+from twinlens.reporting.search import limits_of
 from twinlens.reporting.view import Entry
 from twinlens.units import digits
 

@@ -6,7 +6,7 @@ import altair as alt
 
 from twinlens.record.beside import SearchRecord, SearchResult
 from twinlens.reporting.chart.figure import INK, STEADY, WIDTH, Figure, data, figure, log_marks
-from twinlens.reporting.text.search_table import search_interval, slo_words, swept_point
+from twinlens.reporting.search import search_interval, slo_words, swept_point
 from twinlens.reporting.view import runs_word
 from twinlens.stats.search.trial import so_far
 

@@ -125,9 +125,20 @@ def _table(table: Table, width: int, whole: bool, most: int | None) -> Iterator[
         fitted = FittedTable(table.heads, sides, shown, table.gap, table.remarks)
         for place in table.drop:
             fitted = fitted.without(place) if fitted.width > width else fitted
-        yield (_in_lines(table, width) if table.narrow and fitted.width > width else fitted).table()
+        if fitted.width > width and table.narrow:
+            fitted = _in_lines(table, width)
+        yield from [fitted.table()] if fitted.width <= width else _stacked(fitted)
     if rows and len(rows) < len(table.rows) and table.more:
         yield Text(table.more.format(len(table.rows) - len(rows)), style="dim")
+
+
+def _stacked(table: FittedTable) -> Iterator[RenderableType]:
+    """A name on its line, and what is known of it below, for a table that no columns can hold."""
+    for name, *facts in table.rows:
+        told = zip(table.heads[1:], (" ".join(each.plain.split()) for each in facts), strict=True)
+        yield name
+        described = (f"{' '.join(head.split())}: {fact}" if head else fact for head, fact in told if fact)
+        yield hanging("  ", " · ".join(described), "")
 
 
 def _in_lines(table: Table, width: int) -> FittedTable:

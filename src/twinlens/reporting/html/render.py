@@ -12,6 +12,7 @@ from twinlens.record.finding import Validity
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
+from twinlens.reporting.comparing.paired import paired_blocks, paired_of
 from twinlens.reporting.document.environment import environment, write_page
 from twinlens.reporting.document.html import MANY
 from twinlens.reporting.document.html import parts as parts_of
@@ -22,8 +23,7 @@ from twinlens.reporting.html.stack import LETTERS, machine_lines, stack
 from twinlens.reporting.html.validity import validity
 from twinlens.reporting.judging.diagnosis import Diagnose, Points, diagnosed_points, points_blocks
 from twinlens.reporting.load_kind import is_driven
-from twinlens.reporting.paired import beside_words, ratios_lead
-from twinlens.reporting.text.paired_table import HEADS, LEGEND, cells, paired_of
+from twinlens.reporting.paired import ratios_lead
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import LENSES, Entry, View, headline
 from twinlens.reporting.wording.finding import label_words, sentence_of
@@ -68,12 +68,8 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
         many=MANY,
         parts={lens.lens: [part for part in parts if part.lens == lens.lens] for lens in view.lenses},
         served=served,
-        paired=ratios,
+        paired={lens: list(parts_of(list(paired_blocks(mine)))) if mine else [] for lens, mine in ratios.items()},
         lead={lens.lens: ratios_lead(lens.groups, ratios[lens.lens]) for lens in view.lenses},
-        paired_cells=cells,
-        paired_heads=HEADS,
-        paired_legend=LEGEND,
-        paired_beside=beside_words,
         stack=facts,
         letters=LETTERS,
         standing=label_words,

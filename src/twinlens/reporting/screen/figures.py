@@ -14,9 +14,9 @@ from twinlens.record.executor.facts import Facts
 from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.display import clean, value
+from twinlens.reporting.search import limits_of
 from twinlens.reporting.text.fitted import FittedTable
 from twinlens.reporting.text.footnote import Footnotes
-from twinlens.reporting.text.search_table import limits_of
 from twinlens.reporting.text.serving_column import ITEM_RATES
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.metrics.definition import METRICS

@@ -11,7 +11,9 @@ from rich.text import Text
 
 from twinlens.record.beside import SearchRecord
 from twinlens.record.finding import Validity
+from twinlens.reporting.comparing.paired import paired_document, paired_of
 from twinlens.reporting.display import MARKS, STYLES, clean, join_names, legend
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.load_kind import verdict_of
 from twinlens.reporting.paired import Paired, ratio_words, ratios_lead
@@ -19,12 +21,11 @@ from twinlens.reporting.point_name import point_names
 from twinlens.reporting.screen.next_step import next_step
 from twinlens.reporting.screen.one_run import run_screen
 from twinlens.reporting.screen.point_table import PointTable, TablePart, parts_of, tables_of
+from twinlens.reporting.search import outcome_words, search_document, search_interval, swept_point
 from twinlens.reporting.text.column import not_measured
 from twinlens.reporting.text.first_lines import finding_lines, first_lines, said_of, verdict_words
 from twinlens.reporting.text.fitted import EVERY, MORE, Fitted, shortest
 from twinlens.reporting.text.footnote import Footnotes, hanging, left_out
-from twinlens.reporting.text.paired_table import paired_of, paired_table
-from twinlens.reporting.text.search_table import outcome_words, search_interval, search_table, swept_point
 from twinlens.reporting.text.table import metric_table, summary_table
 from twinlens.reporting.view import LENSES, Material, each_once, given_twice, those_measured, why_not_valid
 from twinlens.reporting.wording.finding import verdict_word
@@ -44,7 +45,7 @@ def runs_table(
     left_out = [hanging("! ", clean(sentence, 600), "yellow") for sentence in absent]
     if len(kept) == 1:
         parts.append(metric_table(kept[0][1]) if whole else run_screen(*kept[0]))
-        return Stack(*parts, *(search_table(record) for record in searches if whole))
+        return Stack(*parts, *(screen(search_document(record), whole=True) for record in searches if whole))
     groups = group(summary for _, summary in kept)
     turns = paired_of(groups, [run for run, _ in kept])
     if not whole:
@@ -54,9 +55,9 @@ def runs_table(
     runs = [run for run, _ in kept]
     lenses = [lens for lens in LENSES if any(member.lens == lens for member in groups)]
     rates = [summary_table(groups, lens, notes, runs) for lens in lenses]
-    ratios = [paired_table(turns)] if turns else []
+    ratios = [screen(paired_document(turns), whole=True)] if turns else []
     parts += [*ratios, *rates] if ratios_lead(groups, turns) else [*rates, *ratios]
-    return Stack(*parts, *(search_table(record) for record in searches))
+    return Stack(*parts, *(screen(search_document(record), whole=True) for record in searches))
 
 
 def _next(kept: Sequence[Material]) -> str:

@@ -9,7 +9,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
 from twinlens.reporting.load_kind import LoadKind, fault_of, load_of, place_of
 from twinlens.reporting.point_name import precision_of
-from twinlens.reporting.text.search_table import search_interval, slo_words, swept_point
+from twinlens.reporting.search import search_interval, slo_words, swept_point
 from twinlens.stats.summary.group import Group
 
 _AT: dict[LoadKind, str] = {

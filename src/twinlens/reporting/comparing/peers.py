@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from rich import box
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator, Sequence
 
 from twinlens.errors import BadInput, nearest
 from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.text.footnote import Footnotes, hanging
+from twinlens.reporting.document.block import Block, Document, Line, Table, Title, cells, row
 from twinlens.stats.peers.names import TOOLS
 from twinlens.stats.serving.latency import unstreamed
 from twinlens.stats.summary.serving import is_served, peers
@@ -43,37 +37,35 @@ def peer_figures(run: Run, tool: str) -> dict[str, Estimate]:
     return {key.removeprefix(mark): figure for key, figure in peers(run).items() if key.startswith(mark)}
 
 
-def peer_table(runs: Sequence[Run], tool: str) -> RenderableType:
+def peers_document(runs: Sequence[Run], tool: str) -> Document:
     """One table a run: the tool's name of each figure, its value, and how that tool counts it."""
     name = tool_of(tool)
-    parts: list[RenderableType] = []
+    return Document.of(f"As {TOOLS[name]} counts", f"Figures by the names of {TOOLS[name]}.", _blocks(runs, name))
+
+
+def _blocks(runs: Sequence[Run], tool: str) -> Iterator[Block]:
     for run in runs:
-        title = f"{display.clean(run.id, 60)} as {TOOLS[name]} counts"
-        figures = peer_figures(run, tool)
-        parts += [Text(title, style="bold"), *_not_streamed(run), _table(figures), Text("")]
-    explanation = (
+        yield Title(f"{display.clean(run.id, 60)} as {TOOLS[tool]} counts")
+        # The warning that times between tokens, and goodput by them, say nothing, though that tool prints them.
+        why = unstreamed(run.requests)
+        told = f"{why}: what this tool prints of the time between tokens, and goodput by a limit on it, says nothing."
+        yield row("!", [told] if why else [])
+        yield from _figures(run, tool)
+    yield Line(
         "From the same rows as all else, under that tool's definitions: answered requests only where it leaves "
-        f"failures out, and no steady window. How each differs: `twinlens explain {name.replace('_', '-')}`."
+        f"failures out, and no steady window. How each differs: `twinlens explain {tool.replace('_', '-')}`.",
+        "dim",
     )
-    return Stack(*parts, hanging("", explanation, "dim"))
 
 
-def _not_streamed(run: Run) -> list[RenderableType]:
-    """The warning that times between tokens, and goodput by them, say nothing, though that tool prints them."""
-    why = unstreamed(run.requests)
-    said = f"{why}: what this tool prints of the time between tokens, and goodput by a limit on it, says nothing."
-    return [hanging("! ", said, "")] if why else []
-
-
-def _table(figures: Mapping[str, Estimate]) -> RenderableType:
-    if not figures:
-        return Text("no answer with tokens: there is nothing to count")
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for head, side in (("figure", "left"), ("value", "right"), ("n", "right"), ("", "left")):
-        table.add_column(head, justify=side, no_wrap=True)  # type: ignore[arg-type]
-    notes = Footnotes()
+def _figures(run: Run, tool: str) -> Iterator[Block]:
+    figures, notes, rows = peer_figures(run, tool), dict[str, int](), []
     for key, figure in figures.items():
         why = display.method(figure) if figure.value is not None else f"not measured: {display.absence(figure)}"
         count = display.ABSENT if figure.n is None else f"{figure.n:,}"
-        table.add_row(display.clean(key, 48), display.value(figure, 6), count, notes.mark(why))
-    return Stack(table, *notes.listed())
+        mark = f"[{notes.setdefault(why, len(notes) + 1)}]"
+        rows.append(cells((display.clean(key, 48), display.value(figure, 6), count, mark)))
+    caption = f"Figures that {TOOLS[tool]} would print of this run."
+    yield Table(caption, ("figure", "value", "n", "how"), tuple(rows), ("left", "right", "right", "left"))
+    yield Line("" if figures else "no answer with tokens: there is nothing to count")
+    yield from (row(f"[{place}]", [why], "dim") for why, place in notes.items())

@@ -1,24 +1,22 @@
-"""A search in a terminal of 80 columns: its answer, then every run of it in order."""
+"""Document of a search: its answer as an interval, then every run of it in order; and the same in words."""
 
 from __future__ import annotations
 
-from rich import box
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Iterator
 
 from twinlens.record.beside import SearchRecord, SearchResult
 from twinlens.reporting import display
+from twinlens.reporting.document.block import Block, Cell, Document, Line, Table, Title, Tone
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.slo import Slo
 
-_COLOURS = {"pass": "green", "fail": "red", "invalid": "yellow", "failed": "yellow"}
+_TONES: dict[str, Tone] = {"pass": "good", "fail": "bad", "invalid": "doubt", "failed": "doubt"}
 
 
-def search_table(record: SearchRecord) -> RenderableType:
+def search_document(record: SearchRecord) -> Document:
     """The answer of each search as an interval with its reason, and its runs: value, verdict, why."""
-    return Stack(*(_answer(record, result) for result in record.results))
+    blocks = (each for one in record.results for each in _blocks(record, one))
+    return Document.of("Search", f"{slo_words(record)}.", blocks)
 
 
 def swept_point(result: SearchResult) -> str:
@@ -57,17 +55,15 @@ def outcome_words(result: SearchResult) -> str:
     return f"{result.outcome}: {clause_of(result.reason)}"
 
 
-def _answer(record: SearchRecord, result: SearchResult) -> RenderableType:
+def _blocks(record: SearchRecord, result: SearchResult) -> Iterator[Block]:
     name = swept_point(result)
-    title = Text(f"Search{f' · {name}' if name else ''}: {search_interval(result, record.search.unit)}", style="bold")
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("run", justify="right", no_wrap=True)
-    table.add_column(record.search.unit.replace(" in ", "\nin "), justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for number, trial in enumerate(result.tried, start=1):
-        style = _COLOURS.get(trial.verdict, "")
-        words = Text(trial.verdict, style=style)
-        table.add_row(str(number), f"{trial.value:g}", words, clause_of(trial.why))
-    lines = [Text(outcome_words(result)), Text(f"SLO: {slo_words(record)}.", style="dim")]
-    return Stack(title, Text(""), table, Text(""), *lines, Text(""))
+    yield Title(f"Search{f' · {name}' if name else ''}: {search_interval(result, record.search.unit)}")
+    rows = tuple(
+        (Cell(str(number)), Cell(f"{trial.value:g}"), Cell(trial.verdict, _TONES.get(trial.verdict, "")),
+         Cell(clause_of(trial.why)))
+        for number, trial in enumerate(result.tried, start=1)
+    )  # fmt: skip
+    heads = ("run", record.search.unit.replace(" in ", "\nin "), "verdict", "why")
+    yield Table("Each run of the search.", heads, rows, ("right", "right", "left", "left"), remarks=True)
+    yield Line(outcome_words(result))
+    yield Line(f"SLO: {slo_words(record)}.", "dim")

@@ -1,26 +1,22 @@
-"""The table "ratios from paired slices" for a terminal of 80 columns, and the same for the HTML report."""
+"""Document of "ratios from paired slices", and the file of them beside a study."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
+from twinlens.record.finding import Validity
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.reporting import display
+from twinlens.reporting.document.block import Block, Document, Line, Table, Title, Tone, row
+from twinlens.reporting.document.block import cells as tabled
 from twinlens.reporting.paired import Paired, beside_words, paired, paired_json
 from twinlens.reporting.point_name import precision_of
-from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.text.sentence import reference_of
 from twinlens.reporting.view import LENSES, Material, in_order
 from twinlens.stats.metrics.definition import METRICS
@@ -30,6 +26,9 @@ from twinlens.units import digits
 from twinlens.version import __version__
 
 HEADS = ("ratio", "of", "95% interval", "repeats", "rounds", "others", "the ratio is")
+_SIDES = ("left", "right", "left", "right", "right", "right", "right", "left")
+_TITLE = "ratios from paired slices"
+_TONES: dict[Validity, Tone] = {"valid": "good", "provisional": "part", "not valid": "doubt"}
 _SAME = 1e-9
 _LOADS = ("batch", "microbatch", "rate_per_s", "concurrency", "method", "r")
 LEGEND = (
@@ -69,11 +68,28 @@ def _stack_of(member: Group) -> str:
     return member.machine.id if member.machine and member.machine.is_attached else member.runs[0].executor
 
 
-def paired_table(ratios: Sequence[Paired]) -> RenderableType:
-    """One row a ratio, a table a lens; nothing where there is none. Those not valid, or provisional, say why below."""
-    return Stack(
-        *(_of_lens(lens, mine) for lens in LENSES if (mine := [pair for pair in ratios if pair.group.lens == lens]))
-    )
+def paired_document(ratios: Sequence[Paired]) -> Document:
+    """A table of ratios a lens; nothing where there is none."""
+    of_lens = {lens: [pair for pair in ratios if pair.group.lens == lens] for lens in LENSES}
+    blocks: list[Block] = []
+    for lens, mine in of_lens.items():
+        if mine:
+            blocks += [Title(f"{lens.capitalize()} · {_TITLE}"), *paired_blocks(mine)]
+    return Document.of("Ratios", _TITLE, iter(blocks))
+
+
+def paired_blocks(ratios: Sequence[Paired]) -> Iterator[Block]:
+    """One row a ratio of a lens. Those not valid, or provisional, say why below."""
+    rows = tuple(tabled(cells(pair), "" if pair.ranked else "dim") for pair in ratios)
+    heads = ("", *(head.replace(" ", "\n") for head in HEADS))
+    yield Table(f"{_TITLE.capitalize()}.", heads, rows, _SIDES, narrow=rows, gap=1)
+    for pair in ratios:
+        why = f"{cells(pair)[0]}, {cells(pair)[2]}: the ratio is {pair.validity}: {pair.fault}"
+        yield row(display.MARKS[pair.validity], [why] if pair.fault else [], _TONES[pair.validity])
+    yield from (row("!", [beside_words(pair)], "doubt") for pair in ratios)
+    seen = [pair.result.visible_change for pair in ratios if pair.ranked and pair.result.visible_change is not None]
+    could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
+    yield Line(LEGEND + could, "dim")
 
 
 def cells(pair: Paired) -> tuple[str, ...]:
@@ -126,27 +142,3 @@ def renew_paired(material: Sequence[Material]) -> None:
         mine = [(run, summary) for run, summary in material if run.folder.parent == folder]
         if (folder / "paired.json").exists() and len(mine) == len(list(folder.glob("*/run.json"))):
             write_paired(folder, paired_of(group(summary for _, summary in mine), [run for run, _ in mine]))
-
-
-def _of_lens(lens: str, ratios: Sequence[Paired]) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    table.add_column("", overflow="fold", max_width=20)
-    for head in HEADS:
-        words = head in ("of", "the ratio is")
-        table.add_column(head.replace(" ", "\n"), justify="left" if words else "right", no_wrap=not words)
-    for pair in ratios:
-        table.add_row(*(Text(text, style="" if pair.ranked else "dim") for text in cells(pair)))
-    why = [
-        hanging(
-            f"{display.MARKS[pair.validity]} ",
-            f"{cells(pair)[0]}, {cells(pair)[2]}: the ratio is {pair.validity}: {pair.fault}",
-            display.STYLES[pair.validity],
-        )
-        for pair in ratios
-        if pair.fault
-    ]
-    why += [hanging("! ", said, "yellow") for pair in ratios if (said := beside_words(pair))]
-    seen = [pair.result.visible_change for pair in ratios if pair.ranked and pair.result.visible_change is not None]
-    could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
-    title = Text(f"{lens.capitalize()} · ratios from paired slices", style="bold")
-    return Stack(title, Text(""), table, Text(""), *why, hanging("", LEGEND + could, "dim"), Text(""))

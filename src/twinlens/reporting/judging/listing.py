@@ -1,19 +1,14 @@
-"""The text of `twinlens list`: aligned columns at the width of the terminal, in groups where a list is long."""
+"""Document of `twinlens list`: a table, or several under titles where a list is long."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.text import Text
-
 from twinlens.reporting.display import clean
-from twinlens.reporting.text.fitted import Fitted, FittedTable
-from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.document.block import Block, Document, Line, Table, Title, cells
 from twinlens.stats.peers.names import TOOLS
 from twinlens.units import COUNT, RATIO
 
@@ -30,14 +25,14 @@ _WORKLOADS = 20
 _UNITS = {RATIO: "ratio", COUNT: "count"}
 
 
-def listing(kind: str, rows: Sequence[Row]) -> RenderableType:
+def listing_document(kind: str, rows: Sequence[Row]) -> Document:
     """Rows of plain data with the same keys, the last one in words that may wrap. No row: one sentence."""
     if not rows:
-        return Text(f"no {kind} here")
+        return Document.of("List", kind, iter([Line(f"no {kind} here")]))
     parts = (
         {"metrics": _metrics, "runs": _runs, "executors": _executors} | {name: _with_legend(name) for name in _LEGENDS}
     ).get(kind, _in_one_part)(rows)
-    return Fitted(lambda width: Stack(*(line for title, part in parts for line in _part(title, part, width))))
+    return Document.of("List", kind, (each for title, part in parts for each in _blocks(kind, title, part)))
 
 
 Parts = list[tuple[str, list[Row]]]
@@ -120,26 +115,14 @@ def _runs(rows: Sequence[Row]) -> Parts:
 _JUDGED = ("valid", "provisional", "not valid")
 
 
-def _part(title: str, rows: Sequence[Row], width: int) -> list[RenderableType]:
+def _blocks(kind: str, title: str, rows: Sequence[Row]) -> Iterator[Block]:
     heads = tuple(rows[0])
-    cells = tuple(tuple(_cell(row.get(head, "")) for head in heads) for row in rows)
-    table = FittedTable(heads, ("left",) * len(heads), cells, remarks=True)
-    head: list[RenderableType] = [hanging("", clean(title, 400), "bold")] if title else []
-    if table.width <= width:
-        return [*head, table.table(), *([Text("")] if title else [])]
-    # Too wide for columns: a name on its line, and what is known of it below.
-    lines: list[RenderableType] = []
-    for name, *facts in cells:
-        described = " · ".join(
-            f"{head}: {' '.join(fact.plain.splitlines())}"
-            for head, fact in zip(heads[1:], facts, strict=True)
-            if fact.plain
-        )
-        lines += [name, hanging("  ", described, "")]
-    return [*head, *lines, *([Text("")] if title else [])]
+    yield Title(clean(title, 400))
+    shown = tuple(cells([_cell(row.get(head, "")) for head in heads]) for row in rows)
+    yield Table(f"{kind.capitalize()}.", heads, shown, ("left",) * len(heads), remarks=True)
 
 
-def _cell(value: Any) -> Text:
+def _cell(value: Any) -> str:
     """A value on its line; of a tuple each value on its own."""
     lines = value if isinstance(value, tuple) else (value,)
-    return Text("\n".join(clean(line, 400) for line in lines))
+    return "\n".join(clean(line, 400) for line in lines)
