@@ -50,14 +50,16 @@ def prefill(view: View) -> Answer | Gap | None:
     users = view.value("sequences") or 1.0 if is_time else 1.0
     reached, tokens = peak * many * (mfu or 1.0), context or 1.0
     exact = subject.shape is not None and context is not None
-    flop = float(prefill_flop(subject.shape, tokens)) if exact and subject.shape else 2 * subject.active * tokens
+    flop = (
+        float(prefill_flop(subject.shape, tokens)) if exact and subject.shape else subject.flop("prefill-flop", tokens)
+    )
     terms = (Term("flop", flop * users, "FLOP"), Term("reached", reached, "flop/s"), Term("context", tokens, "tokens"))
     case = (
         Case(flop * users / reached, terms, "{0} / {1}") if is_time
         else Case(tokens * reached / flop, terms, "{2} × {1} / {0}")
     )  # fmt: skip
     is_limit = not mfu and claimed.side == ("least" if is_time else "most")
-    linear = 2 * subject.active * tokens
+    linear = subject.flop("prefill-flop", tokens)
     other = Case(case.value * (linear / flop if is_time else flop / linear), (Term("flop", linear * users, "FLOP"),
           *terms[1:]),
                  case.formula, "no-attention")  # fmt: skip
@@ -83,7 +85,7 @@ def _prefill_flop(view: View) -> Answer | Gap | None:
         return None
     if subject is None or context is None:
         return Gap("prefill-flop", lacking({"model": subject, "context": context}))
-    plain = 2 * subject.active * context
+    plain = subject.flop("prefill-flop", context)
     linear = Case(plain, (Term("params", subject.active, "parameters"), Term("context", context, "tokens")),
                   "2 × {0} × {1}", "no-attention")  # fmt: skip
     if subject.shape is None:
@@ -190,7 +192,8 @@ def all_reduce_time(view: View) -> Answer | Gap | None:
         return None
     if bus is None or many is None:
         return Gap("all-reduce-time", lacking({"link-bandwidth": bus, "devices": many}))
-    moved = Term("moved", 2 * (many - 1) / many, "1")
+    of_a_byte = LAWS["all-reduce-time"].value({"ranks": many, "bytes": 1.0, "bus-bandwidth": 1.0})
+    moved = Term("moved", float(of_a_byte), "1")
     terms = (Term("size", size, "bytes"), Term("bandwidth", bus, "bytes/s"))
     cases = (
         Case(moved.value * size / bus, (moved, *terms), "{0} × {1} / {2}", "bus-bandwidth"),
@@ -223,7 +226,7 @@ def all_reduce_share(view: View) -> Answer | Gap | None:
     from twinlens.theory.collective import tensor_parallel_bytes  # it loads every model of a workload
 
     size = float(tensor_parallel_bytes(shape, 1, many))
-    moving, computing = size / bus, 6 * subject.active / (many * peak * mfu.value)
+    moving, computing = size / bus, subject.flop("training-flop", 1) / (many * peak * mfu.value)
     of_step = Term("compute-time", computing, "s")
     case = worked("all-reduce-share", {"moving-time": Term("all-reduce-time", moving, "s"), "compute-time": of_step})
     share = min(claimed.value, 0.999)

@@ -54,7 +54,7 @@ class Step:
         if self.subject is None:
             return 0.0
         if self.subject.shape is None or not self.context:
-            return 2 * self.subject.active * batch
+            return self.subject.flop("prefill-flop", batch)
         return batch * float(decode_flop(self.subject.shape, self.context))
 
     def time_s(self, stored: Stored, batch: float) -> tuple[float, bool]:

@@ -218,8 +218,6 @@ READINGS: tuple[Reading, ...] = (
 #
 # Power, its price and fixed costs that a claim does not say are not 0: without them an answer is a bound.
 
-_DAYS_A_MONTH = 30.0
-
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -316,17 +314,13 @@ def monthly_bill(view: View) -> Answer | Gap | None:
     if each is None or (people is None and uses is None):
         return Gap("monthly-bill", lacking({"cost-each": each, "uses-per-day": people or uses}))
     daily = uses if people is None else people * (uses or 1.0)
-    terms = (
-        Term("cost-each", each, "$"),
-        Term("uses-per-day", daily or 0.0, "uses"),
-        Term("days", _DAYS_A_MONTH, "days"),
-    )
-    value = each * (daily or 0.0) * _DAYS_A_MONTH
+    case = worked("monthly-bill", terms_of(Term("cost-each", each, "$"), Term("uses-per-day", daily or 0.0, "uses")))
+    wanted = each * claimed.value / case.value
     once = (assumed("uses-per-user", "1"),) if people is not None and uses is None else ()
     return Answer(
-        "monthly-bill", "$", claimed, (Case(value, terms, "{0} × {1} × {2}"),), assumed=once,
+        "monthly-bill", "$", claimed, (case,), assumed=once,
         missing=("retries-and-cache",),
-        solutions=(solved("monthly-bill", "$", claimed.value, {"cost_each": each * claimed.value / value}),),
+        solutions=(solved("monthly-bill", "$", claimed.value, {"cost_each": wanted}),),
     )  # fmt: skip
 
 

@@ -150,11 +150,11 @@ def _work(view: View) -> Part | None:
     tokens = view.value("tokens")
     subject = said_model(view) if tokens is not None else None
     if subject is not None and tokens is not None:
-        times = 6 * tokens
-        also = tuple((value * times, words) for value, words in _also(subject, subject.active, True))
-        return Part("FLOP", ((subject.active * times, ""),), subject_notes(subject.assumed), also=also)
-    flop = view.value("flop")
-    return None if flop is None else Part("FLOP", ((flop, ""),))
+        flop = subject.flop("training-flop", tokens)
+        also = tuple((flop * value / subject.active, words) for value, words in _also(subject, subject.active, True))
+        return Part("FLOP", ((flop, ""),), subject_notes(subject.assumed), also=also)
+    said = view.value("flop")
+    return None if said is None else Part("FLOP", ((said, ""),))
 
 
 def _period(view: View) -> Part | None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
-from twinlens.theory.law import LAWS
+from twinlens.theory.law import LAWS, Constant
 
 UNREADABLE = "TL230"
 _FINEST, _COARSEST, _ABOUT = 0.01, 0.05, 0.1
@@ -239,8 +239,8 @@ class Case:
     assumed: str = ""
 
 
-_SHOWN = {"s/h": "s"}
-"""Constants of a law that are shown with a unit: an hour."""
+_SHOWN = {"s/h": ("factor", "s"), "day/month": ("days", "days")}
+"""Constants of a law that are shown with a unit, and their name as terms."""
 
 
 def worked(law: str, given: Mapping[str, Term], assumed: str = "") -> Case:
@@ -248,11 +248,13 @@ def worked(law: str, given: Mapping[str, Term], assumed: str = "") -> Case:
     row = LAWS[law]
     formula, places = row.shown(given)
     numbers = ((place, row.constants.get(place)) for place in places)
-    terms = tuple(
-        given[place] if each is None else Term("factor", each.value, _SHOWN.get(each.unit, "1"))
-        for place, each in numbers
-    )
-    return Case(float(row.value({name: term.value for name, term in given.items()})), terms, formula, assumed)
+    terms = (given[place] if each is None else _constant(each) for place, each in numbers)
+    return Case(float(row.value({name: term.value for name, term in given.items()})), tuple(terms), formula, assumed)
+
+
+def _constant(each: Constant) -> Term:
+    name, unit = _SHOWN.get(each.unit, ("factor", "1"))
+    return Term(name, each.value, unit)
 
 
 def terms_of(*terms: Term) -> dict[str, Term]:

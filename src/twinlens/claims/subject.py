@@ -11,6 +11,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.device import Device, load_device
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.law import LAWS
 from twinlens.theory.memory import kv_bytes, kv_bytes_per_token
 from twinlens.theory.parameter import parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS, mean_bits, weight_format
@@ -35,6 +36,10 @@ class Subject:
     def active(self) -> float:
         """Parameters that one token passes."""
         return float(parameters(self.shape).active) if self.shape and self.shape.experts else self.params
+
+    def flop(self, law: str, tokens: float) -> float:
+        """FLOP of so many tokens by a law that counts parameters alone."""
+        return float(LAWS[law].value({"active-params": self.active, "tokens": tokens}))
 
     @property
     def nominal(self) -> float | None:
