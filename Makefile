@@ -86,7 +86,7 @@ ladder: .venv/ready .venv/engines .venv-hosts/ready .venv-vllm/ready
 
 # What the published runs come to with today's code: run it after a change of a metric, a verdict or a table.
 shown: .venv/ready
-	for folder in docs/results/*/; do COLUMNS=80 $(BIN)/twinlens show --all "$$folder" > "$$folder/shown.txt"; done
+	for folder in docs/results/*/; do COLUMNS=80 $(BIN)/twinlens show --all "$$folder/evidence.zip" > "$$folder/shown.txt"; done
 
 # The reference of a spec and its JSON schema, from the models: run it after a change of a field or an option.
 reference: .venv/ready

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import published as unpacked_runs
 from benchmarks.columns import folded
 from benchmarks.prediction.devices import device_of
 from benchmarks.prediction.names import shape_of
@@ -23,8 +24,7 @@ from twinlens.diagnosis.evidence import evidence_of
 from twinlens.diagnosis.quantise import CASTS, quantise, times_in
 from twinlens.theory.traffic import decode_traffic
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
-PLACE = RESULTS / "quantising.md"
+PLACE = Path(__file__).parents[1] / "docs" / "results" / "quantising.md"
 _PEAKS = {"bf16": "bf16", "amp_bf16": "bf16", "nvfp4": "fp4"}
 _FP8 = ("fp8", "amp_fp8", "mxfp8", "fp8-cs", "fp8-mx")
 _BITS = {"bf16": 16, "fp8": 8, "fp4": 4}
@@ -68,7 +68,7 @@ class Pair:
 
 def published(studies_in: str = "*") -> Iterator[Pair]:
     """Pairs of precisions that the published studies measured, of result folders whose names match."""
-    for study in sorted(RESULTS.glob(f"{studies_in}/*/")):
+    for study in sorted(unpacked_runs.published().glob(f"{studies_in}/*/")):
         materials = material_of(read(study, skip_broken=True))
         studies = Studies(materials)
         for run, summary in materials:

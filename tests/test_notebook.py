@@ -6,17 +6,17 @@ import copy
 import html
 import pickle
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner
 
 import twinlens as tl
 from twinlens.api.notebook import register
 from twinlens.cli.main import app
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+RESULTS = published()
 DEMO = RESULTS / "2026-11-20-epyc-2core"
 TRAINING, INFERENCE = sorted(DEMO.glob("*_demo-*"))[:2]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner, Result
 
 import twinlens as tl
@@ -18,7 +19,7 @@ from twinlens.reporting.document.html import html
 from twinlens.reporting.tables import lenses_document
 from twinlens.spec.load import dump
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = published()
 
 
 def call(*words: str | Path) -> Result:
@@ -299,7 +300,7 @@ def test_a_folder_of_each_lens_is_a_table_of_both() -> None:
 
 @pytest.mark.parametrize("word", ["4", "4.0", "4/s"])
 def test_a_served_point_is_selected_as_it_is_written(word: str) -> None:
-    study = Path(__file__).parents[2] / "docs" / "results" / "2026-11-22-url-epyc-2core"
+    study = published() / "2026-11-22-url-epyc-2core"
     assert len(tl.compare(f"{study}@rate_per_s={word}", f"{study}@rate_per_s=2")) == 1
     with pytest.raises(tl.errors.BadInput, match="has no point with rate_per_s = 44"):
         tl.compare(f"{study}@rate_per_s=44", f"{study}@rate_per_s=2")

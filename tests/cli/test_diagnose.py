@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner, Result
 
 import twinlens as tl
@@ -14,7 +15,7 @@ from material import for_rows, inference, measured, training
 from twinlens.cli.main import app
 from twinlens.reporting.wording.diagnosis import COUNTERS
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = published()
 DEMO = RESULTS / "2026-11-20-epyc-2core"
 
 

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results" / "2026-11-21-served-epyc-2core"
+RESULTS = published() / "2026-11-21-served-epyc-2core"
 SERVED = sorted(RESULTS.glob("*/*serve-vllm_bf16_r0_897c"))[0]
 
 

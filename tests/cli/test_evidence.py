@@ -15,13 +15,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from benchmarks.published import PACKS, published
 from click.testing import CliRunner, Result
 
 import twinlens as tl
 from twinlens.cli.main import app
 from twinlens.record.store import find_runs
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = published()
 URL = RESULTS / "2026-11-22-url-epyc-2core"
 needs_ssh = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs ssh-keygen, which is not here")
 
@@ -32,8 +33,11 @@ def call(*words: str | Path) -> Result:
 
 @pytest.fixture(scope="module")
 def pack(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pack of a published study of three points, unsigned."""
-    return tl.evidence(URL, to=tmp_path_factory.mktemp("pack") / "evidence.zip", name="A. Person")
+    """A pack of a published study of three points, each with the log of its executor, unsigned."""
+    study = shutil.copytree(URL, tmp_path_factory.mktemp("study"), dirs_exist_ok=True)
+    for run in find_runs(study):
+        (run.folder / "log.txt").write_text("what the executor printed\n", encoding="utf-8")
+    return tl.evidence(study, to=tmp_path_factory.mktemp("pack") / "evidence.zip", name="A. Person")
 
 
 @pytest.fixture(scope="module")
@@ -468,3 +472,22 @@ def test_a_run_of_an_older_version_can_be_the_start() -> None:
     told = call(RESULTS / "2026-11-20-epyc-2core", "--for", "lens=training,precision=fp16,batch=1").stdout
     words = shlex.split(told.splitlines()[-1])
     assert tl.load(words[2], [word for word in words[3:] if word != "--set"]).point.precision == "fp16"
+
+
+def test_verbs_read_a_pack_as_they_read_the_folder_that_it_was_made_of() -> None:
+    (pack,) = (each for each in PACKS if each.parent.name == URL.name)
+    told = [CliRunner().invoke(app, ["show", str(place)]) for place in (pack, URL)]
+    assert told[0].stdout.replace(str(pack), str(URL)) == told[1].stdout
+    assert [run.id for run in tl.read(pack)] == [run.id for run in tl.read(URL)]
+    assert sorted(each.name for each in pack.parent.iterdir()) == ["evidence.zip", "shown.txt"]
+
+
+def test_a_file_that_is_no_pack_and_a_pack_without_runs_are_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "none.zip").write_text("no zip file", encoding="utf-8")
+    with zipfile.ZipFile(tmp_path / "bare.zip", "w") as archive:
+        archive.writestr("evidence.json", "{}")
+    for name, words in (("none.zip", "is no zip file that can be read"), ("bare.zip", "holds no run")):
+        told = CliRunner().invoke(app, ["show", str(tmp_path / name)])
+        assert (told.exit_code, told.stdout) == (2, "")
+        assert words in told.stderr
+        assert "TL240" in told.stderr

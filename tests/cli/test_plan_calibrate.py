@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner
 
 import twinlens as tl
 from twinlens.cli.main import app
 from twinlens.errors import BadInput
 
-RUNS = str(Path(__file__).parents[2] / "docs" / "results" / "2026-11-22-url-epyc-2core")
-TRAINED = str(Path(__file__).parents[2] / "docs" / "results" / "2026-11-22-paired-xeon-2core")
+RUNS = str(published() / "2026-11-22-url-epyc-2core")
+TRAINED = str(published() / "2026-11-22-paired-xeon-2core")
 
 
 def test_own_runs_give_constants_that_come_nearer_to_them(tmp_path: Path) -> None:

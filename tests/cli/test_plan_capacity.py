@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
@@ -16,7 +17,7 @@ from twinlens.reporting.wording.plan_capacity import NAMES
 SERVED = ("--model", "8B", "--device", "H100", "--users", "32", "--prompt", "2K", "--answer", "300", "--tpot", "25ms")
 TRAINED = ("--model", "70B", "--train", "full", "--device", "H100", "--devices", "64", "--tensor", "8", "--pipeline",
            "2", "--recompute", "full", "--tokens", "300B", "--within", "60days")  # fmt: skip
-RUN = str(Path(__file__).parents[2] / "docs/results/2026-11-21-served-epyc-2core/2026-11-21T211453Z_demo-serving_37ae")
+RUN = str(published() / "2026-11-21-served-epyc-2core/2026-11-21T211453Z_demo-serving_37ae")
 
 
 def call(*words: str) -> Result:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
@@ -118,7 +119,7 @@ def _refused(wrong: Result, said: str, code: str) -> None:
     assert "Traceback" not in wrong.stderr
 
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = published()
 
 
 def test_a_measured_run_gives_the_rate_and_its_interval_is_the_band() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 
 from sides import side
 from twinlens.api.answers import answers
@@ -126,7 +126,7 @@ def test_a_question_that_cannot_be_read_is_one_sentence(question: str, said: str
 
 
 def test_a_run_that_took_turns_can_be_measured_again_alone() -> None:
-    study = Path(__file__).parents[2] / "docs" / "results" / "2026-11-22-neighbour-epyc-2core"
+    study = published() / "2026-11-22-neighbour-epyc-2core"
     (found,) = answers(study, to="lens=inference,precision=bf16")
     assert found.lacks == ""
     assert found.missing is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
@@ -21,7 +22,7 @@ from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.units import BYTES_PER_S, FLOP_PER_S
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = published()
 SERVED = sorted((RESULTS / "2026-11-21-served-epyc-2core").glob("*/*serve-vllm_bf16*"))[0]
 REMOTE = sorted((RESULTS / "2026-11-22-url-epyc-2core").glob("*/*as-served*"))[0]
 

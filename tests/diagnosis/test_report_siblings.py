@@ -5,11 +5,13 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
+from benchmarks.published import published
+
 import twinlens as tl
 from twinlens.diagnosis.diagnosis import diagnose_run
 from twinlens.reporting.wording.finding import sentence_of
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = published()
 STUDY = RESULTS / "2026-11-22-neighbour-epyc-2core" / "2026-11-22T123635Z_demo-inference_904c"
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 
 import twinlens as tl
 
@@ -20,7 +21,7 @@ ROWS = ROW.findall(PAGE)
 def verdicts(folder: str, lens: str, precision: str) -> list[Any]:
     runs = [
         run
-        for run in tl.read(RESULTS / folder)
+        for run in tl.read(published() / folder)
         if run.spec.name == f"demo-{lens}" and run.spec.point.precision == precision
     ]
     return [found.verdict for found in tl.diagnose(runs)]

@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 import pyarrow as pa
 import pytest
+from benchmarks.published import published
 
 from material import inference, run_json, study_of, training
 from twinlens.errors import BadInput, Interrupted
@@ -304,6 +305,5 @@ def test_what_cannot_take_turns_is_refused_in_a_sentence(data: dict[str, Any], w
 
 
 def test_a_run_of_an_older_version_has_no_slices(tmp_path: Path) -> None:
-    published = Path(__file__).parents[2] / "docs" / "results"
-    run = next(run for run in find_runs(published) if run.lens == "training" and run.table.num_rows)
+    run = next(run for run in find_runs(published()) if run.lens == "training" and run.table.num_rows)
     assert np.isnan(read_run(run.folder).steps.slice).all()

@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 from benchmarks.columns import WIDTH, folded, pages
 from benchmarks.decisions import decisions, index, rooms
+from benchmarks.published import PACKS, published
 from click.testing import CliRunner
 
 from twinlens.api.reference import explain
 from twinlens.cli.main import app
 from twinlens.executors.protocol import Server, Trainer
 from twinlens.executors.registry import capabilities
+from twinlens.pack.archive import Archive
+from twinlens.pack.sums import SUMS, read_sums, sha256_of_pieces
 from twinlens.record.request import REQUEST_SCHEMA
 from twinlens.record.samples import COLUMNS
 from twinlens.record.step import STEP_SCHEMA
@@ -173,27 +176,35 @@ def test_the_python_of_the_docs_is_python(text: str) -> None:
     assert compile(text, "docs", "exec")
 
 
-PUBLISHED = sorted((ROOT / "docs" / "results").glob("*/"))
-
-
 def test_published_runs_are_there_and_whole() -> None:
-    assert PUBLISHED
-    for folder in PUBLISHED:
+    assert PACKS
+    assert [pack.parent for pack in PACKS] == sorted((ROOT / "docs" / "results").glob("*/"))
+    for folder in published().iterdir():
         assert all(run.is_finished and run.facts is not None for run in find_runs(folder))
 
 
-@pytest.mark.parametrize("folder", PUBLISHED, ids=lambda path: path.name)
-def test_published_runs_come_to_what_stands_beside_them(folder: Path) -> None:
+@pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.parent.name)
+def test_published_runs_come_to_what_stands_beside_them(pack: Path) -> None:
     """From their rows, with today's code: a change of a metric or a verdict shows in `shown.txt` (make shown)."""
-    before = sorted(folder.rglob("*"))
-    result = CliRunner().invoke(app, ["show", "--all", str(folder)])
-    assert sorted(folder.rglob("*")) == before, "reading an archive writes nothing into it"
+    result = CliRunner().invoke(app, ["show", "--all", str(pack)])
+    assert sorted(path.name for path in pack.parent.iterdir()) == ["evidence.zip", "shown.txt"], (
+        "reading writes nothing"
+    )
     assert result.exit_code == 0, result.stderr
-    assert result.stdout == (folder / "shown.txt").read_text(encoding="utf-8")
+    assert result.stdout == (pack.parent / "shown.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.parent.name)
+def test_a_published_pack_is_whole_and_every_file_of_it_is_listed(pack: Path) -> None:
+    """Figures and texts of a pack are of the version that made it; `shown.txt` is of today."""
+    with Archive(pack) as archive:
+        sums = read_sums(archive.text(SUMS))
+        assert set(sums) == set(archive.names) - {SUMS}
+        assert {name: sha256_of_pieces(archive.pieces(name)) for name in sums} == sums
 
 
 def test_published_runs_name_no_folder_of_whoever_ran_them() -> None:
-    said = "".join(path.read_text(encoding="utf-8") for folder in PUBLISHED for path in folder.glob("**/*.json"))
+    said = "".join(path.read_text(encoding="utf-8") for path in published().glob("**/*.json"))
     assert not re.findall(r'"(?:/root|/home|/Users)/[^"]*', said)
 
 
@@ -204,15 +215,14 @@ def test_the_readme_is_short_and_shows_what_the_command_prints(monkeypatch: pyte
     assert command.startswith("$ twinlens measure --url ")
     monkeypatch.setenv("COLUMNS", "80")
     folder = tmp_path / "runs"
-    shutil.copytree(ROOT / "docs" / "results" / "2026-11-22-url-epyc-2core", folder)
+    shutil.copytree(published() / "2026-11-22-url-epyc-2core", folder)
     printed = CliRunner().invoke(app, ["show", str(folder)]).stdout.splitlines()
     assert [line.rstrip() for line in printed[: len(shown)]] == shown
 
 
 def test_published_runs_name_no_folder_of_the_machine_they_ran_on() -> None:
     named = re.compile(r"(?<![\w.~])/(?:home/|Users/|root/|(?!opt/)[^\s\"]*/\.venv/)")
-    files = [
-        path for path in (ROOT / "docs" / "results").rglob("*") if path.suffix in (".json", ".toml", ".txt", ".md")
-    ]
+    rooms = (ROOT / "docs" / "results", published())
+    files = [path for room in rooms for path in room.rglob("*") if path.suffix in (".json", ".toml", ".txt", ".md")]
     assert len(files) > 50
-    assert [str(path.relative_to(ROOT)) for path in files if named.search(path.read_text(encoding="utf-8"))] == []
+    assert [str(path) for path in files if named.search(path.read_text(encoding="utf-8"))] == []

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 
 import twinlens as tl
 from twinlens.api.plan.calibrate import Calibration, observed
@@ -26,7 +27,7 @@ SHAPE: Any = load_model("llama-3.1-8b").shape
 CARD = load_device("rtx-4090")
 ASKED = TrainingQuestion("llama-3.1-8b", SHAPE, CARD, "bf16", 1, 8, 2048, engine="torch")
 PUBLIC = shipped()["training"]
-RUNS = Path(__file__).parents[2] / "docs" / "results" / "2026-11-22-neighbour-epyc-2core"
+RUNS = published() / "2026-11-22-neighbour-epyc-2core"
 
 
 def _with(**logs: float) -> Calibrated:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +29,7 @@ from twinlens.reporting.wording.plan_capacity import answer_words
 from twinlens.spec.catalogue import shipped as catalogue
 from twinlens.spec.model.reference import load_model
 
-RUNS = Path(__file__).parents[2] / "docs" / "results" / "2026-11-21-served-epyc-2core"
+RUNS = published() / "2026-11-21-served-epyc-2core"
 VLLM = RUNS / "2026-11-21T211626Z_serve-vllm_fdf1"
 KNOWN = shipped()["serving"]
 LLAMA = load_model("llama-3.1-8b")

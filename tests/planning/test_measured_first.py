@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 from click.testing import CliRunner
 
 import twinlens as tl
@@ -22,7 +23,7 @@ from twinlens.planning.subject import Subject
 from twinlens.spec.catalogue import shipped as catalogue
 from twinlens.spec.model.reference import load_model
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = published()
 TRAINED = next((RESULTS / "2026-11-20-epyc-2core").glob("*demo-training*/*_fp32_r0_*"))
 DECODED = next((RESULTS / "2026-11-22-ledger-epyc-2core").glob("*_steps_*/*_bf16_r0_*"))
 SERVED = next((RESULTS / "2026-11-21-served-epyc-2core").glob("*/*vllm_bf16_r0*"))

@@ -6,6 +6,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from benchmarks.published import published
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ from twinlens.reporting.judging.probe import probe_document
 from twinlens.reporting.text.fitted import LINES, plain
 from twinlens.units import FLOP_PER_S
 
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+RESULTS = published()
 EXAMPLES = Path(tl.__file__).parent / "examples"
 WORDS = st.text(alphabet="abcdefghij <>&*_#@|`", min_size=1, max_size=30).map(str.strip).filter(bool)
 RANKS = st.sampled_from([0, 0, 1, 2, 5, DETAIL])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -28,7 +29,7 @@ from twinlens.reporting.wording.finding import advice_of
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.steady.segment import VALIDITY
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+RESULTS = published()
 PUBLISHED = sorted(path.parent for path in RESULTS.glob("*/*/*/run.json"))
 _NUMBER = re.compile(r"(?<![a-zA-Z\d])\d[\d,.–]*")
 

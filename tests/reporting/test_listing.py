@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from benchmarks.published import published
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -20,7 +21,7 @@ from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.listing import listing_document
 from twinlens.reporting.text.fitted import plain
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "results"
+RESULTS = published()
 KINDS = ("kinds", "models", "precisions", "executors", "metrics", "devices", "prices", "examples", "fields", "runs")
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from benchmarks.published import published
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -19,7 +20,7 @@ from twinlens.reporting.text.fitted import LINES, plain
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import Group, group
 
-FOLDERS = sorted((Path(__file__).resolve().parents[2] / "docs" / "results").glob("*/"))
+FOLDERS = sorted(published().glob("*/"))
 _NUMBER = re.compile(r"\d[\d,.]*\d")
 
 

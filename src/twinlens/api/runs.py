@@ -36,16 +36,17 @@ if TYPE_CHECKING:
 
 
 def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
-    """The runs in run folders, study folders, or folders of them.
+    """The runs in run folders, study folders, folders of them, or evidence packs (`.zip`).
 
     Raises BadInput for a path without runs and for a run that cannot be read. `skip_broken`: such runs are left out,
     and `faults` says what is wrong with them, and with the records of searches; raised only where no run is left.
     """
+    places = [_place(Path(path)) for path in paths]
     if not skip_broken:
-        return Runs.of(run for path in paths for run in find_runs(path))
+        return Runs.of(run for place in places for run in find_runs(place))
     readable: list[Run] = []
     faults: list[BadInput] = []
-    for folder in (folder for path in paths for folder in _folders(Path(path))):
+    for folder in (folder for place in places for folder in _folders(place)):
         try:
             run = read_run(folder)
             summary_of(run)  # reads the rows, unless that was done since they were written
@@ -63,6 +64,15 @@ def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
     if faults and not readable:
         raise runs.fault
     return runs
+
+
+def _place(path: Path) -> Path:
+    """Where the runs of a path lie: a pack is unpacked, for as long as this process reads it."""
+    if path.suffix != ".zip" or not path.is_file():
+        return path
+    from twinlens.pack.unpacked import runs_of
+
+    return runs_of(path)
 
 
 def _folders(path: Path) -> list[Path]:

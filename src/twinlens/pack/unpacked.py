@@ -1,10 +1,11 @@
-"""Run folders of a pack in a folder of their own, for as long as figures and texts are made of them."""
+"""Run folders of a pack in a folder of their own, for as long as they are read."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 from twinlens.errors import BadInput
@@ -24,15 +25,41 @@ def is_of_runs(name: str) -> bool:
     return name.startswith(_ROOT) and file in (*OF_RUN, *OF_STUDY, FIGURES)
 
 
+def runs_of(path: Path) -> Path:
+    """The folder of the runs in a pack, unpacked once and gone when this process ends.
+
+    Raises BadInput for what is no pack, and for one without runs.
+    """
+    seen = path.stat()
+    folder = Path(_kept(path.resolve(), seen.st_mtime_ns, seen.st_size).name) / _ROOT
+    if not any(folder.glob("**/run.json")):
+        raise BadInput(f"{str(path)!r} holds no run: a pack of runs has them in {_ROOT}", code=UNREADABLE)
+    return folder
+
+
+@cache
+def _kept(path: Path, mtime_ns: int, size: int) -> tempfile.TemporaryDirectory[str]:
+    """A pack as it was at that time: rows are read as they are asked for, so the folder stays."""
+    place = tempfile.TemporaryDirectory(prefix="twinlens-pack-")
+    _unpack(path, Path(place.name))
+    return place
+
+
 @contextlib.contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
     """A folder with the records and rows of a pack, and nothing else of it; gone afterwards. Raises BadInput."""
-    with tempfile.TemporaryDirectory(prefix="twinlens-pack-") as place, Archive(path) as archive:
+    with tempfile.TemporaryDirectory(prefix="twinlens-pack-") as place:
+        _unpack(path, Path(place))
+        yield Path(place)
+
+
+def _unpack(path: Path, place: Path) -> None:
+    with Archive(path) as archive:
         left = _MOST_BYTES
         for name in archive.names:
             if not is_of_runs(name):
                 continue
-            to = Path(place) / name  # every name of an archive is relative and leads nowhere else
+            to = place / name  # every name of an archive is relative and leads nowhere else
             to.parent.mkdir(parents=True, exist_ok=True)
             try:
                 with to.open("xb") as out:
@@ -45,7 +72,6 @@ def unpacked(path: Path) -> Iterator[Path]:
                         out.write(piece)
             except (Damaged, OSError) as error:
                 raise BadInput(f"{name} of {path} cannot be unpacked: {error}", code=UNREADABLE) from None
-        yield Path(place)
 
 
 @contextlib.contextmanager
