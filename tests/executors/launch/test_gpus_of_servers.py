@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from material import inference, spec_of
 from nvml_machine import Board, boards, with_slices
 from twinlens.errors import BadInput
-from twinlens.executors.launch.gpus import gpus_of_each, gpus_taken, masked, visible_entries
 from twinlens.executors.launch.interpreter import Interpreter, refuse_missing
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.recipe import MASK, LaunchConfig, findings_of
-from twinlens.executors.launch.replicas import behind_balancer
+from twinlens.executors.launch.replicas import behind_balancer, gpus_of_each, gpus_taken, masked, visible_entries
 from twinlens.executors.launch.runtime import sglang, tensorrt_llm, transformers_serve, vllm
 from twinlens.executors.launch.server import LaunchedServer
 from twinlens.record.executor.record import declared

@@ -16,7 +16,6 @@ from pathlib import Path
 import psutil
 
 from twinlens.errors import BadInput, ExecutorFailed
-from twinlens.executors.launch.gpus import Boards, gpus_of_each, gpus_taken, masked
 from twinlens.executors.launch.interpreter import interpreter_for, refuse_missing
 from twinlens.executors.launch.model_folder import folder_of, gguf_file, model_folder, servable, stored_in
 from twinlens.executors.launch.observe import described
@@ -25,7 +24,7 @@ from twinlens.executors.launch.process import Process, environment_of
 from twinlens.executors.launch.quantiser import Given, decided_by, quantised_by, versions_in
 from twinlens.executors.launch.ready import free_port, is_taken, page, refuse_gone, wait_until_ready
 from twinlens.executors.launch.recipe import LOOPBACK, Command, LaunchConfig, Recipe, words_of
-from twinlens.executors.launch.replicas import behind_balancer
+from twinlens.executors.launch.replicas import Boards, behind_balancer, gpus_of_each, gpus_taken, masked
 from twinlens.executors.launch.startup import after_start, before_start
 from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.entry import target_of

@@ -19,6 +19,7 @@ from twinlens.executors.in_process.player import LockstepPlayer, first_answers, 
 from twinlens.executors.in_process.weights import recurrent
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.torch.device import fp32_as
+from twinlens.executors.torch.entry import TorchOptions
 from twinlens.executors.torch.evidence.inference import inference_facts, reference_logits
 from twinlens.executors.torch.evidence.memory import device_memory, free_bytes
 from twinlens.executors.torch.evidence.work import ceilings_again
@@ -31,7 +32,6 @@ from twinlens.executors.torch.model.build import (
 )
 from twinlens.executors.torch.model.data import PromptTensors, images
 from twinlens.executors.torch.model.quantize import apply_precision, left_wide
-from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.train import device_of
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts

@@ -15,6 +15,7 @@ from torch import nn
 from twinlens.errors import BadInput
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.device import choose_device, keep_freed_memory, mark, phases_of, set_fp32
+from twinlens.executors.torch.entry import LEAST_GPU, TorchOptions
 from twinlens.executors.torch.evidence.memory import device_memory
 from twinlens.executors.torch.evidence.training import training_facts
 from twinlens.executors.torch.evidence.work import ceilings_again
@@ -23,7 +24,6 @@ from twinlens.executors.torch.model.build import build_model, recompute_activati
 from twinlens.executors.torch.model.data import Batches, FolderBatches
 from twinlens.executors.torch.model.folder import save_with_tokenizer
 from twinlens.executors.torch.model.quantize import cast, convert_to_fp8, refuse_odd_rows
-from twinlens.executors.torch.options import LEAST_GPU, TorchOptions
 from twinlens.executors.torch.saver import OneProcessSaves
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.sections import Checkpoints

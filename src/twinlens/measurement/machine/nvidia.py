@@ -8,8 +8,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from twinlens.executors.launch.gpus import uuids_in_cudas_order
 from twinlens.executors.launch.recipe import MASK, gpu_environment
+from twinlens.executors.launch.replicas import uuids_in_cudas_order
 from twinlens.record.executor.record import Fact, observed, unknown
 from twinlens.spec.device import AskedDevice
 from twinlens.system.nvml import Gpu, open_gpus

@@ -18,7 +18,7 @@ import numpy as np
 from twinlens.errors import BadInput
 from twinlens.network.answer.ended import Ended
 from twinlens.network.answer.meaning import MOST_JSON_BYTES
-from twinlens.network.dialect.one_answer import row_of_one_answer, tensor_fault
+from twinlens.network.dialect.one_answer import entries_of, row_of_one_answer, tensor_fault
 from twinlens.network.target import KServeTarget
 from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import Request
@@ -56,7 +56,7 @@ class Tensors:
 
 def tensors_of(asked: KServeTarget, about: Mapping[str, Any], model: Mapping[str, Any]) -> Tensors:
     """The tensors from both pages. Raises BadInput (TL207)."""
-    entries = _entries(model, "inputs")
+    entries = entries_of(model, "inputs")
     if len(entries) != 1:
         raise _unfit(asked, f"takes {len(entries)} inputs, and images are one")
     name, datatype, sizes = entries[0].get("name"), entries[0].get("datatype"), _sizes(entries[0])
@@ -71,16 +71,11 @@ def tensors_of(asked: KServeTarget, about: Mapping[str, Any], model: Mapping[str
         raise _unfit(asked, f"takes images of {list(shape)} numbers, and at most {_MOST_NUMBERS:,} in all can be sent")
     extensions = about.get("extensions")
     takes = isinstance(extensions, list) and _BINARY in extensions
-    outputs = _entries(model, "outputs")
+    outputs = entries_of(model, "outputs")
     rows = _sizes(outputs[0])[1:] if outputs else []
     width = math.prod(rows) if rows and min(rows) > 0 else None
     server, version = (in_one_line(str(about.get(key) or ""), 100) for key in ("name", "version"))
     return Tensors(name, datatype, shape, width, takes if asked.binary is None else asked.binary, server, version)
-
-
-def _entries(page: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    found = page.get(name)
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
 def _sizes(entry: Mapping[str, Any]) -> list[int]:

@@ -82,7 +82,7 @@ class TextRequests:
 
 def embedding_fault(said: dict[str, Any], texts: int, dimension: int | None) -> str | None:
     """Why these are not `texts` vectors of `dimension` finite numbers (None: of any one length), not all zero."""
-    entries = _entries(said, "data")
+    entries = entries_of(said, "data")
     if len(entries) != texts:
         return f"{len(entries)} vectors for {texts} texts"
     vectors = [_numbers(entry.get("embedding")) for entry in entries]
@@ -101,7 +101,7 @@ def embedding_fault(said: dict[str, Any], texts: int, dimension: int | None) -> 
 
 def dimension_of(said: dict[str, Any]) -> int | None:
     """Numbers in the first vector; None where there is none."""
-    entries = _entries(said, "data")
+    entries = entries_of(said, "data")
     first = _numbers(entries[0].get("embedding")) if entries else None
     return None if first is None else int(first.size)
 
@@ -109,7 +109,7 @@ def dimension_of(said: dict[str, Any]) -> int | None:
 def rerank_fault(said: dict[str, Any], documents: int) -> str | None:
     """Why this is not one finite score for each of `documents`: `results` of /rerank, or `data` of /score."""
     name, score = ("results", "relevance_score") if "results" in said else ("data", "score")
-    entries = _entries(said, name)
+    entries = entries_of(said, name)
     if len(entries) != documents:
         return f"{len(entries)} scores for {documents} documents"
     if not all(_is_finite(entry.get(score)) for entry in entries):
@@ -119,7 +119,7 @@ def rerank_fault(said: dict[str, Any], documents: int) -> str | None:
 
 def tensor_fault(said: dict[str, Any], images: int, width: int | None) -> str | None:
     """Why the first output is not a row of finite numbers for each of `images`; `width`: numbers in a row, if known."""
-    outputs = _entries(said, "outputs")
+    outputs = entries_of(said, "outputs")
     if not outputs:
         return "the answer holds no output"
     data, shape = _numbers(outputs[0].get("data")), outputs[0].get("shape")
@@ -136,7 +136,8 @@ def tensor_fault(said: dict[str, Any], images: int, width: int | None) -> str | 
     return None
 
 
-def _entries(said: dict[str, Any], name: str) -> list[dict[str, Any]]:
+def entries_of(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The objects of a list on a page; empty where there is none."""
     found = said.get(name)
     return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 

@@ -21,7 +21,7 @@ import torch
 from torch.nn import functional
 
 from twinlens.executors.torch.device import fp32_as
-from twinlens.executors.torch.options import LEAST_GPU
+from twinlens.executors.torch.entry import LEAST_GPU
 
 REPEATS = 9
 LEAST_REPEATS = 3

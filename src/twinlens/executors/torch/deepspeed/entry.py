@@ -16,7 +16,7 @@ from twinlens.executors.capabilities import (
     options_of,
     refuse_wrong_options,
 )
-from twinlens.executors.torch.options import attention_option, compared_option, patience_option, ranks_option
+from twinlens.executors.torch.entry import attention_option, compared_option, patience_option, ranks_option
 from twinlens.executors.torch.parallel.entry import compared_model, microbatch_of
 from twinlens.executors.torch.parallel.options import WHY_NOT
 from twinlens.spec.study import RunSpec

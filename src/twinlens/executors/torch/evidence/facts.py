@@ -11,9 +11,9 @@ import torch
 
 from twinlens.executors.in_process.weights import finding_on_weights, model_facts, regime_facts
 from twinlens.executors.torch.device import fp32_settings, why_no_gpu
+from twinlens.executors.torch.entry import TorchOptions
 from twinlens.executors.torch.evidence.trace import Kernel, longest
 from twinlens.executors.torch.model.build import parameter_count
-from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.executor.record import Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding
 from twinlens.spec.model.any_model import Model

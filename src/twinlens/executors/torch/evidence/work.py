@@ -16,10 +16,10 @@ from twinlens.executors.in_process.weights import weights_hash
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.ceiling.rates import all_ceilings, ceilings_for, deciding_ceilings
 from twinlens.executors.torch.device import auto_note, choose_device
+from twinlens.executors.torch.entry import TorchOptions
 from twinlens.executors.torch.evidence.facts import device_facts, framework_facts, start_counting
 from twinlens.executors.torch.evidence.memory import elements_of
 from twinlens.executors.torch.model.build import parameter_count
-from twinlens.executors.torch.options import TorchOptions
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates
 from twinlens.record.finding import Finding

@@ -8,7 +8,7 @@ from typing import Literal
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Capabilities, Degrees, Executor, named
 from twinlens.executors.refuse import is_installed
-from twinlens.executors.torch.options import LEAST_GPU
+from twinlens.executors.torch.entry import LEAST_GPU
 from twinlens.executors.torch.parallel.options import OPTIONS, PRECISIONS, SHARDED, WHY_NOT, ParallelOptions
 from twinlens.spec.model.any_model import AnyModel
 from twinlens.spec.model.shape import DecoderShape

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import option, options_of, refuse_wrong_options
-from twinlens.executors.torch.options import (
+from twinlens.executors.torch.entry import (
     attention_option,
     cluster_option,
     compared_option,

@@ -15,10 +15,10 @@ from torch import nn
 
 from twinlens.executors.protocol import Say
 from twinlens.executors.torch.device import between_ns, mark, phases_of
+from twinlens.executors.torch.entry import TorchOptions
 from twinlens.executors.torch.model.build import build_model, recompute_activations, synchronize
 from twinlens.executors.torch.model.data import Batches
 from twinlens.executors.torch.model.without_memory import Recipe, bare_model, fill
-from twinlens.executors.torch.options import TorchOptions
 from twinlens.executors.torch.parallel.entry import microbatch_of
 from twinlens.executors.torch.parallel.options import SHARDED
 from twinlens.executors.torch.parallel.pipeline import Pipeline
