@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twinlens.executors.launch.recipe import MASK, gpu_environment
@@ -50,7 +50,7 @@ def gpu_facts(gpus: Sequence[Gpu], reason: str | None) -> dict[str, Fact]:
         "accelerator.uuid": observed([gpu.uuid for gpu in gpus], "nvmlDeviceGetUUID"),
         "accelerator.form_factor": _form_factor(products[0]),
     }
-    return facts | _device(first) | _links(first) | _power(first) | _driver(first)
+    return facts | _answers(first) | _device(first) | _links(first) | _power(first) | _driver(first)
 
 
 def _fact(value: Any, source: str) -> Fact:
@@ -63,24 +63,35 @@ def _form_factor(product: str) -> Fact:
     return unknown("the product's name does not say") if word is None else observed(word, "product name")
 
 
+_ASKED: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("accelerator.memory_bytes", "nvmlDeviceGetMemoryInfo", lambda memory: int(memory.total)),
+    ("accelerator.ecc", "nvmlDeviceGetEccMode", lambda modes: bool(modes[0])),
+    ("accelerator.firmware", "nvmlDeviceGetVbiosVersion", lambda version: version),
+    ("interconnect.pcie_lanes", "nvmlDeviceGetCurrPcieLinkWidth", lambda lanes: lanes),
+    ("power.limit_w", "nvmlDeviceGetEnforcedPowerLimit", lambda limit_mw: limit_mw / 1e3),
+    ("power.default_limit_w", "nvmlDeviceGetPowerManagementDefaultLimit", lambda limit_mw: limit_mw / 1e3),
+    ("power.persistence", "nvmlDeviceGetPersistenceMode", bool),
+)
+"""Facts that are one answer of NVML each, and how it is read."""
+
+
+def _answers(gpu: Gpu) -> dict[str, Fact]:
+    told = ((name, query, gpu.ask(query), read) for name, query, read in _ASKED)
+    return {name: _fact(None if value is None else read(value), query) for name, query, value, read in told}
+
+
 def _device(gpu: Gpu) -> dict[str, Fact]:
-    memory, ecc = gpu.ask("nvmlDeviceGetMemoryInfo"), gpu.ask("nvmlDeviceGetEccMode")
     capability, mig = gpu.ask("nvmlDeviceGetCudaComputeCapability"), gpu.ask("nvmlDeviceGetMigMode")
     family = _ARCHITECTURES.get(gpu.ask("nvmlDeviceGetArchitecture") or 0)
     described = None if capability is None else f"compute capability {capability[0]}.{capability[1]}"
+    named = described and f"{described}{f' ({family})' if family else ''}"
     return {
-        "accelerator.architecture": _fact(
-            described and f"{described}{f' ({family})' if family else ''}",
-            "nvmlDeviceGetCudaComputeCapability",
-        ),
-        "accelerator.memory_bytes": _fact(None if memory is None else int(memory.total), "nvmlDeviceGetMemoryInfo"),
+        "accelerator.architecture": _fact(named, "nvmlDeviceGetCudaComputeCapability"),
         "accelerator.memory_bytes_per_s_spec": _fact(_clocked(gpu), _CLOCKED),
         "accelerator.memory_type": unknown("NVML does not name the memory type"),
-        "accelerator.ecc": _fact(None if ecc is None else bool(ecc[0]), "nvmlDeviceGetEccMode"),
         "accelerator.partition": observed("MIG slice", "nvmlDeviceGetHandleByUUID")
         if gpu.is_slice
         else _fact(_partition(mig), "nvmlDeviceGetMigMode"),
-        "accelerator.firmware": _fact(gpu.ask("nvmlDeviceGetVbiosVersion"), "nvmlDeviceGetVbiosVersion"),
     }
 
 
@@ -104,32 +115,19 @@ def _links(gpu: Gpu) -> dict[str, Fact]:
         "interconnect.pcie_generation": _fact(
             gpu.ask("nvmlDeviceGetMaxPcieLinkGeneration"), "nvmlDeviceGetMaxPcieLinkGeneration, as idle links go down"
         ),
-        "interconnect.pcie_lanes": _fact(gpu.ask("nvmlDeviceGetCurrPcieLinkWidth"), "nvmlDeviceGetCurrPcieLinkWidth"),
     }
 
 
 def _power(gpu: Gpu) -> dict[str, Fact]:
-    limit_mw, persistence = (
-        gpu.ask("nvmlDeviceGetEnforcedPowerLimit"),
-        gpu.ask("nvmlDeviceGetPersistenceMode"),
-    )
     now = gpu.reading()
     clocks = {name: now[name] for name in ("sm_mhz", "mem_mhz") if now[name] is not None}
     return {
-        "power.limit_w": _fact(None if limit_mw is None else limit_mw / 1e3, "nvmlDeviceGetEnforcedPowerLimit"),
-        "power.default_limit_w": _fact(_default_limit_w(gpu), "nvmlDeviceGetPowerManagementDefaultLimit"),
         "power.clock_lock": _clock_lock(gpu),
-        "power.persistence": _fact(None if persistence is None else bool(persistence), "nvmlDeviceGetPersistenceMode"),
         "power.max_sm_mhz": _fact(gpu.ask("nvmlDeviceGetMaxClockInfo", 1), "nvmlDeviceGetMaxClockInfo"),
         "power.clocks_now": _fact(clocks or None, "nvmlDeviceGetClockInfo"),
         "thermal.temperature_c": _fact(now["temperature_c"], "nvmlDeviceGetTemperature"),
         "thermal.throttle": _fact(now["throttle_bits"], "nvmlDeviceGetCurrentClocksEventReasons"),
     }
-
-
-def _default_limit_w(gpu: Gpu) -> float | None:
-    limit_mw = gpu.ask("nvmlDeviceGetPowerManagementDefaultLimit")
-    return None if limit_mw is None else limit_mw / 1e3
 
 
 def _clock_lock(gpu: Gpu) -> Fact:
