@@ -48,7 +48,6 @@ LOOKS_AT_OTHERS = {
         "reporting/screen/figures.py",
         "partition",
     ): "the first clause of a reason, which a run keeps as text",
-    ("reporting/text/peer_table.py", "replace"): "a tool's name as an option of the command line",
     ("measurement/session.py", "can't allocate memory"): "an error of torch",
     ("stats/finding/failures.py", "startswith"): "rows of before losses were a column of their own",
     ("spec/load.py", "split"): "an error of the TOML reader",
