@@ -104,9 +104,13 @@ def test_asking_what_one_executor_can_do_imports_no_arrays_and_no_tables(kind: s
 
 def test_every_maker_that_is_named_by_its_place_is_there() -> None:
     package = Path(twinlens.__file__).parent
-    texts = (path.read_text() for path in package.rglob("*.py"))
-    places = [place for text in texts for place in re.findall(r"\bnamed\(\s*\"([\w.]+:\w+)\"", text)]
-    assert len(places) > 10
+    texts = [path.read_text() for path in (package / "executors").rglob("*.py")]
+    heres = [(here[1] if (here := re.search(r'_HERE = "([\w.]+)"', text)) else "", text) for text in texts]
+    quoted = [text.replace("{_HERE}", here) for here, text in heres]
+    places = {place for text in quoted for place in re.findall(r"\"(twinlens[\w.]+:\w+)\"", text)}
+    assert len(places) > 20
     for module, _, name in (place.partition(":") for place in places):
         tree = ast.parse(package.parent.joinpath(*module.split(".")).with_suffix(".py").read_text())
-        assert name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}, module
+        made = {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.ClassDef)}
+        kept = {ast.unparse(each.targets[0]) for each in tree.body if isinstance(each, ast.Assign)}
+        assert name in made | kept, f"{module}:{name}"
