@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,13 @@ from twinlens.record.run import Run
 from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.step import Marks
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.run.points import points_document
+from twinlens.reporting.text.fitted import plain
 from twinlens.spec.precision import precision
 from twinlens.spec.study import RunSpec
 from twinlens.stats.run_summary import summarise
-from twinlens.stats.summary.group import Summary
+from twinlens.stats.summary.group import Group, Summary
 
 MODEL = "demo-34m"
 PARAMETERS = 34_000_000
@@ -229,3 +233,13 @@ def _executor(regime: str) -> dict[str, Any]:
         "model.id": declared(MODEL, "spec"),
         "tenancy.co_tenants": unknown("other processes of this host are not visible from a container"),
     }
+
+
+def first_text(groups: Sequence[Group], width: int = 80) -> str:
+    """What a terminal shows first of some points."""
+    return plain(screen(points_document(groups)), width)
+
+
+def whole_text(groups: Sequence[Group], runs: Sequence[Pair] = (), width: int = 80) -> str:
+    """All that a terminal shows of some points. `runs`: those of the points, with their summaries."""
+    return plain(screen(points_document(groups, runs), whole=True), width)

@@ -45,7 +45,7 @@ READS_OTHERS = {
 """Where regular expressions may stand beside statistics, measuring and reporting, and what they read."""
 LOOKS_AT_OTHERS = {
     (
-        "reporting/screen/figures.py",
+        "reporting/run/figures.py",
         "partition",
     ): "the first clause of a reason, which a run keeps as text",
     ("measurement/session.py", "can't allocate memory"): "an error of torch",

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import twinlens
+from report_material import whole_text
 from twinlens.measurement.facts.predicted_work import theory_of
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.network.null_server import null_server
-from twinlens.reporting.text.fitted import plain
-from twinlens.reporting.text.table import summary_table
 from twinlens.spec.load import dump, load, parse
 from twinlens.spec.workload.workload import CollectiveWorkload
 from twinlens.stats.metrics.definition import HEADLINE, METRICS
@@ -160,7 +159,7 @@ def test_the_batching_example_compares_three_policies_on_the_same_arrivals(tmp_p
     found = {policy: summary_of(run).metrics for policy, run in by_policy.items()}
     assert all((found[policy]["blocked_s_mean"].value or 0) > 0 for policy in ("static", "dynamic"))
     assert found["continuous"]["blocked_s_mean"].value == 0
-    text = " ".join(plain(summary_table(group(summary_of(run) for run in outcome.runs), "inference")).split())
+    text = " ".join(whole_text(group(summary_of(run) for run in outcome.runs)).split())
     assert "p99" in text
     assert "take " in text or "told apart" in text or "No policy can be chosen" in text
 

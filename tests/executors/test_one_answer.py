@@ -20,7 +20,7 @@ from twinlens.network.dialect.one_answer import embedding_fault, rerank_fault, t
 from twinlens.record.codec import encode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.request import Request
-from twinlens.reporting.screen.figures import figures_of
+from twinlens.reporting.run.figures import figures_of
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.build import planned_load
 from twinlens.stats.run_summary import summarise

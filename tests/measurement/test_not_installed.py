@@ -15,8 +15,9 @@ from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Runs
 from twinlens.record.store import find_runs
-from twinlens.reporting.markdown import markdown
-from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.document.markdown import markdown
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import view
 
@@ -106,11 +107,11 @@ def test_a_server_that_its_python_lacks_is_found_before_anything_starts() -> Non
 def test_what_was_left_out_is_said_and_has_no_row_in_a_table(tmp_path: Path) -> None:
     outcome = measure_study(study_of(ladder("leave-out")), tmp_path)
     material = [(run, summary_of(run)) for run in outcome.runs]
-    shown = plain(runs_table(material, (), whole=True))
+    shown = plain(screen(runs_document(material), whole=True))
     assert f"not measured: {_REASON}" in " ".join(shown.split())
     assert "2 points" in " ".join(shown.split())
     assert "unfinished" not in shown
     page = view(material)
     assert [entry.name for lens in page.lenses for entry in lens.entries] == ["fp32", "bf16"]
     assert f"not measured: {_REASON}" in page.notes
-    assert _REASON in markdown(material)
+    assert _REASON in markdown(runs_document(material))

@@ -21,8 +21,9 @@ from twinlens.network.target import Target
 from twinlens.record.codec import encode
 from twinlens.record.samples import SERVER_SCHEMA, ServerSample
 from twinlens.record.store import create_run, read_run
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.text.fitted import plain
-from twinlens.reporting.text.table import metric_table
 from twinlens.spec.study import RunSpec
 from twinlens.stats.run_summary import summarise
 
@@ -243,7 +244,7 @@ def test_a_measured_run_has_its_servers_figures_and_says_that_they_are_of_anothe
     told = [finding for finding in summary.findings if finding.code == "counts-disagree"]
     assert len(told) == 1
     assert told[0].numbers["server"] == counted
-    assert "batching efficiency" in plain(metric_table(summary))
+    assert "batching efficiency" in plain(screen(runs_document([(run, summary)]), whole=True))
 
 
 def test_a_measured_run_on_a_server_without_a_page_says_so_and_is_whole(tmp_path: Path) -> None:

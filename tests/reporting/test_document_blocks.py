@@ -19,6 +19,7 @@ from twinlens.measurement.machine.probe import CeilingRow, Probe, summed_up
 from twinlens.planning.figure import Figure
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import ExecutorRecord, observed
+from twinlens.record.store import find_runs
 from twinlens.reporting.display import escaped
 from twinlens.reporting.document.block import (
     DETAIL,
@@ -42,7 +43,9 @@ from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.check import check_document
 from twinlens.reporting.judging.diagnosis import diagnoses_document
 from twinlens.reporting.judging.probe import probe_document
+from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.text.fitted import LINES, plain
+from twinlens.stats.run_summary import summarise
 from twinlens.units import FLOP_PER_S
 
 RESULTS = published()
@@ -126,6 +129,22 @@ def test_screen_page_and_markdown_of_a_probe_hold_the_same() -> None:
     timings = [Timing("all-reduce", size, (1e-5, 2e-5, 3e-5)) for size in (1024, 2048, 4096)]
     exchanges = summed_up(Collectives("gloo", 2, True, tuple(timings), {"send": "by hand"}))
     hold_the_same(probe_document(Probe(ExecutorRecord(facts), tuple(rows), None, ("a note",), exchanges)))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("folder", sorted(RESULTS.glob("*/")), ids=lambda each: each.name)
+def test_screen_page_and_markdown_of_runs_and_points_hold_the_same_figures(folder: Path, alone: bool) -> None:
+    runs = find_runs(folder)
+    document = runs_document([(run, summarise(run)) for run in (runs[:1] if alone else runs)])
+    whole = _flat(plain(screen(document, whole=True), 3000))
+    page, notes = _flat(unescape(html(document))), _flat(markdown(document))
+    every = [*map(_flat, texts(document))]
+    assert sum(any(map(str.isdigit, text)) for text in every) > 20
+    for text in every:
+        assert text in whole
+        assert text in page or text[:1].upper() + text[1:] in page
+        assert _flat(escaped(text)) in notes
+    assert len(plain(screen(document)).splitlines()) <= LINES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -14,8 +14,13 @@ from click.testing import CliRunner
 from report_material import Pair, training_run
 from served_material import served_run
 from twinlens.cli.main import app
-from twinlens.reporting.markdown import markdown
+from twinlens.reporting.document.markdown import markdown
+from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.tidy import COLUMNS, as_csv, tidy_rows
+
+
+def in_markdown(pairs: list[Pair]) -> str:
+    return markdown(runs_document(pairs), head=False)
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +75,9 @@ def test_two_forms_at_once_are_refused(pairs: list[Pair]) -> None:
 
 
 def test_markdown_of_several_has_verdict_table_facts_and_the_method_folded(pairs: list[Pair]) -> None:
-    text = markdown(pairs)
+    text = in_markdown(pairs)
     assert text.startswith("**All 2 points are provisional.**")
-    assert "| point | tokens/s |" in text
+    assert "| point | tokens/s " in text
     rows = [line for line in text.splitlines() if line.startswith("| &#126; ")]
     assert [row.split()[2] for row in rows] == ["fp32", "bf16"]
     widths = {line.count(" | ") for line in text.splitlines() if line.startswith("|")}
@@ -82,16 +87,16 @@ def test_markdown_of_several_has_verdict_table_facts_and_the_method_folded(pairs
 
 
 def test_markdown_of_one_run_has_its_figures(tmp_path: Path) -> None:
-    text = markdown([served_run(tmp_path, 4.0, seconds=20.0)])
-    assert re.search(r"\| TTFT \| [\d.]+ ms \|", text)
+    text = in_markdown([served_run(tmp_path, 4.0, seconds=20.0)])
+    assert re.search(r"\| TTFT \| [\d.]+ ms ", text)
     assert "serving: 4 requests/s, poisson" in text
-    assert "<details><summary>How each figure was computed</summary>" in text
+    assert "<details><summary>Every metric, and how it was computed</summary>" in text
 
 
 def test_foreign_words_are_only_text_in_markdown(pairs: list[Pair]) -> None:
     run, summary = pairs[0]
     hostile = replace(summary, model="@somebody <script> [x](http://evil) | #1 `rm`")
-    text = markdown([(run, hostile)])
+    text = in_markdown([(run, hostile)])
     for part in ("@somebody", "<script>", "[x](", "`rm`", " #1"):
         assert part not in text
     assert "somebody" in text
@@ -100,4 +105,4 @@ def test_foreign_words_are_only_text_in_markdown(pairs: list[Pair]) -> None:
 def test_show_prints_markdown(pairs: list[Pair]) -> None:
     code, out, err = call("show", pairs[0][0].folder, "--markdown")
     assert (code, err) == (0, "")
-    assert out == markdown([pairs[0]])
+    assert out == in_markdown([pairs[0]])

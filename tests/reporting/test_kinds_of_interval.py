@@ -13,7 +13,7 @@ from twinlens import units
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.chart.latency import bars
 from twinlens.reporting.html.serving_page import ServedTable, served_parts
-from twinlens.reporting.text.serving_table import share_bounds
+from twinlens.reporting.run.grid import share_bounds
 from twinlens.reporting.view import view
 
 OF_TWO = Estimate(0.99, units.RATIO, "by hand", "measured", low=0.98, high=1.0, level=None, runs=2)

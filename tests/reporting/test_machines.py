@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from report_material import Pair, training_run
+from report_material import Pair, training_run, whole_text
 from served_material import served_run
 from twinlens.record.codec import encode
 from twinlens.record.executor.record import declared
@@ -16,10 +16,7 @@ from twinlens.record.store import read_run
 from twinlens.reporting.chart.all import charts
 from twinlens.reporting.html.render import render
 from twinlens.reporting.html.stack import machine_lines, stack
-from twinlens.reporting.text.first_lines import first_lines
-from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.sentence import reference_of, sentences
-from twinlens.reporting.text.table import summary_table
 from twinlens.reporting.view import view
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import group
@@ -58,7 +55,7 @@ def test_each_machine_has_its_own_groups_tables_and_charts(two: list[Pair]) -> N
     assert [len(part) for part in lens.parts] == [2, 2]
     assert all(len(entry.group.runs) == 3 for entry in lens.entries)
     assert len(charts(lens)) == 2, "bars of two machines never stand on each other"
-    text = plain(summary_table(lens.groups, "training"))
+    text = whole_text(lens.groups)
     titles = [line for line in text.splitlines() if line.startswith("Training · ")]
     assert titles == [
         "Training · demo-34m · A: AMD EPYC 9654 96-Core Processor, 2 processors",
@@ -128,7 +125,7 @@ def test_the_header_names_every_machine_and_shared_is_only_what_is_shared(two: l
     assert "processor" in {row.label for row in facts.varying}
     page = render(report)
     assert "no ratio is made across them" in page
-    text = " ".join(plain(first_lines([entry.group for lens in report.lenses for entry in lens.entries])).split())
+    text = " ".join(whole_text([entry.group for lens in report.lenses for entry in lens.entries]).split())
     assert f"B: {OTHER}, 2 processors" in text
 
 
@@ -161,9 +158,10 @@ def test_a_server_that_was_up_is_titled_with_its_own_model_and_address(tmp_path:
     }
     pair = served_run(tmp_path, 4, "fp32", seconds=20, said=said)
     report = view([pair])
-    text = plain(summary_table(report.groups("inference"), "inference"))
-    title = " ".join(text.split("\n\n")[0].split())
-    assert "Inference · Qwen/Qwen3-8B, served at a rate (open loop) · http://127.0.0.1:8000/v1" in title
+    text = whole_text(report.groups("inference"))
+    title = next(line for line in text.splitlines() if line.startswith("Inference · "))
+    assert "Inference · Qwen/Qwen3-8B · served at a rate (open loop)" in title
+    assert "http://127.0.0.1:8000/v1" in text
     assert "small" not in text
     assert "fp32" not in text, "nobody declared it"
     assert report.lenses[0].entries[0].precision == "as-served"

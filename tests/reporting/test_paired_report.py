@@ -19,7 +19,7 @@ from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.html.render import render
 from twinlens.reporting.paired import Paired, paired_json, ratios_lead, standing_words
-from twinlens.reporting.text.first_lines import first_lines
+from twinlens.reporting.text.first_lines import verdict_words
 from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import in_order, view
@@ -85,7 +85,7 @@ def test_the_first_lines_count_ranked_ratios_beside_points_that_are_not(outcome:
     groups, (one,) = found_in(outcome)
     shaky = tuple(replace(single, verdict=PointVerdict("not valid", "drift")) for single in groups)
     said = {
-        number: " ".join(plain(first_lines(shaky, turns)).split())
+        number: verdict_words(shaky, turns)
         for number, turns in enumerate(((), (one,), (one, not_valid(one, "drift")), (not_valid(one, "drift"),)))
     }
     assert "paired" not in said[0]

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from report_material import Pair, inference_run, training_run
+from report_material import Pair, first_text, inference_run, training_run
 from served_material import served_run
 from twinlens.record.store import find_runs
-from twinlens.reporting.screen.runs_table import points_screen, runs_table
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.text.fitted import LINES, plain
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import Group, group
@@ -37,7 +38,7 @@ def rates(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 
 
 def lines_of(pairs: list[Pair], width: int = 80) -> list[str]:
-    return plain(runs_table(pairs, ()), width).splitlines()
+    return plain(screen(runs_document(pairs)), width).splitlines()
 
 
 @pytest.mark.parametrize("folder", [folder.name for folder in FOLDERS])
@@ -66,9 +67,9 @@ def test_columns_line_up_under_whole_heads(rates: list[Pair]) -> None:
 @given(width=st.integers(30, 140), which=st.sampled_from([folder.name for folder in FOLDERS]))
 def test_no_line_is_too_long_and_no_number_is_cut(published: dict[str, list[Pair]], width: int, which: str) -> None:
     groups = group(summary for _, summary in published[which])
-    lines = plain(points_screen(groups), width).splitlines()
+    lines = first_text(groups, width).splitlines()
     assert max(map(cell_len, lines)) <= width
-    wide = plain(points_screen(groups), 400)
+    wide = first_text(groups, 400)
     rows = [
         line
         for line in lines
@@ -89,7 +90,7 @@ def test_runs_that_were_taken_again_are_counted_in_the_table(tmp_path: Path) -> 
     summary = pairs[0][1]
     again = replace(summary, run=f"{summary.run}b", attempt=2)
     groups = group([*(one for _, one in pairs), again])
-    text = plain(points_screen(groups), 120)
+    text = first_text(groups, 120)
     assert "runs" in text
     assert "2 + 1 again" in text
 
@@ -99,9 +100,9 @@ def test_the_title_names_software_only_where_all_points_ran_on_it(tmp_path: Path
     first, second = (summary for _, summary in pairs)
     assert second.machine is not None
     software = second.machine.software
-    assert software in plain(points_screen(group([first, second])), 200)
+    assert software in first_text(group([first, second]), 200)
     other = replace(second, machine=replace(second.machine, software="DeepSpeed 0.19.8"))
-    both = plain(points_screen(group([first, other])), 200)
+    both = first_text(group([first, other]), 200)
     assert software not in both
     assert "DeepSpeed" not in both
 
@@ -109,7 +110,7 @@ def test_the_title_names_software_only_where_all_points_ran_on_it(tmp_path: Path
 def test_points_of_two_days_say_which_is_which(tmp_path: Path) -> None:
     first, second = (training_run(tmp_path, regime, rows=40)[1] for regime in ("fp32", "bf16"))
     groups = group([replace(first, run="2026-01-02T000000Z_a"), replace(second, run="2026-01-05T000000Z_b")])
-    text = " ".join(plain(points_screen(groups), 120).split())
+    text = " ".join(first_text(groups, 120).split())
     assert "2026-01-02 to 2026-01-05" in text
     assert re.search(r"fp32 .* 01-02", text)
     assert re.search(r"bf16 .* 01-05", text)
@@ -121,14 +122,14 @@ def test_points_of_two_machines_stand_in_tables_that_name_them(tmp_path: Path) -
     machine = summaries[1].machine
     assert machine is not None
     summaries[1] = replace(summaries[1], machine=replace(machine, id="other", name="Another CPU", stack="s"))
-    text = plain(points_screen(group(summaries)), 200)
+    text = first_text(group(summaries), 200)
     assert "A: AMD EPYC" in text
     assert "B: Another CPU" in text
 
 
 def test_a_point_is_marked_as_ranked_or_not_without_colour(rates: list[Pair]) -> None:
     groups: tuple[Group, ...] = group(summary for _, summary in rates)
-    text = plain(points_screen(groups))
+    text = first_text(groups)
     assert text.count("✓ bf16") == sum(one.validity == "valid" for one in groups)
     assert text.count("✗ bf16") >= sum(not one.ranked for one in groups)
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from twinlens.record.estimate import Estimate
-from twinlens.reporting.text.serving_table import agreement_sentence
+from twinlens.reporting.run.points import agreement_sentence
 from twinlens.units import RATIO
 
 

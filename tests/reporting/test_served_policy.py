@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from report_material import Pair
+from report_material import Pair, whole_text
 from served_material import served_run
 from twinlens.reporting.html.render import render
 from twinlens.reporting.load_kind import kind_of, policy_of
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.policies import choices
-from twinlens.reporting.text.table import summary_table
 from twinlens.reporting.view import view
 from twinlens.stats.summary.group import group
 
@@ -59,14 +57,14 @@ def test_points_of_several_executors_bear_their_names(pairs: list[Pair]) -> None
     assert [kind_of(one) for one in groups] == [
         f"bf16, {name}, static 8" for name in ("onnxruntime", "openvino", "transformers")
     ]
-    text = plain(summary_table(groups, "inference"))
+    text = whole_text(groups)
     assert all(name in text for name in ("onnxruntime", "openvino", "transformers"))
     assert "onnxruntime" not in kind_of(group(runs[:1])[0]), "one executor needs no name"
 
 
 def test_the_terminal_shows_what_each_policy_held_and_which_one_to_take(pairs: list[Pair]) -> None:
     groups = group(summary for _, summary in pairs)
-    text = plain(summary_table(groups, "inference"))
+    text = whole_text(groups)
     assert max(map(len, text.splitlines())) <= 80
     for policy in ("static 8", "dynamic 8", "continuous"):
         assert text.count(policy) >= 2, f"{policy} stands in both tables"
@@ -92,7 +90,7 @@ def test_the_page_has_them_too_and_a_line_of_its_own_for_each(pairs: list[Pair])
     assert "Held back in front of the server" in page
     runs = [run for run, _ in pairs]
     groups = group(summary for _, summary in pairs)
-    screen = " ".join(plain(summary_table(groups, "inference", runs=runs)).split())
+    screen = " ".join(whole_text(groups, pairs).split())
     for sentence in choices(groups, {run.id: run for run in runs}):
         assert "on the same" in sentence
         assert sentence[1:] in unescape(page)
@@ -121,7 +119,7 @@ def test_executors_and_switches_that_met_the_same_arrivals_are_chosen_by_their_t
         assert first.startswith(f"{name} has the lowest p99 TTFT, ")
         assert "on the same" in first
         assert first.endswith(f"by p99 TTFT take {name}.")
-        assert first in " ".join(plain(summary_table(groups, "inference", runs=list(runs.values()))).split())
+        assert first in " ".join(whole_text(groups, [slow, fast]).split())
         assert choices(groups) == (), "without their rows nobody knows whether they met the same arrivals"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 
-from report_material import Pair, inference_run, relabelled
+from report_material import Pair, inference_run, relabelled, whole_text
 from served_material import CALIBRATION, SLO, capacity_per_s, served_run
 from twinlens.record.beside import SearchRecord, SearchResult, Tried, write_search
 from twinlens.record.client import Calibration
@@ -28,8 +28,8 @@ from twinlens.reporting.html.serving_page import ServedPart, served_parts
 from twinlens.reporting.search import search_document, search_interval
 from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.sentence import sentences
-from twinlens.reporting.text.table import summary_table
 from twinlens.reporting.view import view
+from twinlens.reporting.wording.finding import verdict_word
 from twinlens.spec.slo import Search, Slo
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.run_summary import summarise
@@ -76,23 +76,29 @@ def test_the_material_is_what_it_claims(served: list[Pair]) -> None:
 
 
 def test_a_terminal_table_fits_eighty_columns_and_names_first_what_is_not_ranked(served: list[Pair]) -> None:
-    text = plain(summary_table(view(served).groups("inference"), "inference"))
+    text = whole_text(view(served).groups("inference"))
     assert max(cell_len(line) for line in text.splitlines()) <= 80
     assert "…" not in text
     open_loop, closed = text.split("served by concurrency (closed loop)")
-    assert open_loop.index("✗ fp32 · 32/s is not valid: overload") < open_loop.index("TTFT")
-    assert "invalid (Requests were sent late" in " ".join(open_loop.split())
-    assert "overload" not in closed
-    row = next(line for line in open_loop.splitlines() if line.startswith("bf16") and " 10 " in line)
-    assert row.split()[-1] in ("valid", "provisional")
+    said = " ".join(closed.split())
+    assert re.search(rf"✗ [^✗]*32/s[^✗]* not valid: {verdict_word('overload')}", said)
+    assert "Requests were sent late" in said
+    assert not re.search(r"✗ [^✗]* in flight[^✗]* not valid", said)
+    rows = [line for line in open_loop.splitlines() if re.match("[✓~✗] (fp32|bf16) ", line)]
+    assert {row[0] for row in rows if row.split()[2] == "32"} == {"✗"}
+    assert {row[0] for row in rows if row.split()[1:3] == ["bf16", "10"]} <= {"✓", "~"}
 
 
 def test_a_terminal_table_has_tokens_p90_the_whole_latency_and_failures(served: list[Pair]) -> None:
     groups = view(served).groups("inference")
-    text = plain(summary_table(groups, "inference"))
-    (head,) = {line for line in text.splitlines() if line.split()[:2] == ["/s", "tokens/s"]}
-    assert head.split() == ["/s", "tokens/s", "p90", "p90", "p50", "p90", "p99", "failed"]
-    below = text.partition(head)[2].partition("closed loop")[0].splitlines()
+    text = whole_text(groups)
+    below = (
+        text.partition("Throughput, latency of the whole answer, and failures")[2]
+        .partition("closed loop")[0]
+        .splitlines()
+    )
+    heads = " ".join(" ".join(below[:4]).split())
+    assert [heads.count(each) for each in ("tokens/s", "p90", "p50", "p99", "failed")] == [1, 3, 1, 1, 1]
     for group in groups:
         if group.point.get("rate_per_s") is not None:
             shown = display.bare(group.metrics["output_tokens_per_s"])
@@ -100,7 +106,7 @@ def test_a_terminal_table_has_tokens_p90_the_whole_latency_and_failures(served: 
 
 
 def test_one_reason_is_told_once_however_many_points_share_it(served: list[Pair]) -> None:
-    text = " ".join(plain(summary_table(view(served).groups("inference"), "inference")).split())
+    text = " ".join(whole_text(view(served).groups("inference")).split())
     open_loop = text.split("closed loop")[0]
     assert open_loop.count("no interval: p99 needs at least 368 independent values") <= 1
     assert open_loop.count("TTFT p99: not measured: p99 needs at least 368 values") <= 1

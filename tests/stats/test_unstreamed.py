@@ -15,8 +15,8 @@ from served_rows import row
 from twinlens.record.run import Run
 from twinlens.record.store import create_run, end_run, open_rows, read_run
 from twinlens.reporting.comparing.peers import TOOL_NAMES, peers_document
-from twinlens.reporting.document.terminal import screen as in_terminal
-from twinlens.reporting.screen.one_run import run_screen
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.run.one import run_document
 from twinlens.stats.run_summary import summarise
 
 TOKENS = 64
@@ -53,10 +53,10 @@ def test_an_answer_that_comes_whole_has_no_tpot_and_the_first_screen_says_so(tmp
     assert summary.metrics["ttft_s_p50"].value == pytest.approx(0.809)
     assert [finding.severity for finding in summary.findings if finding.code == "not-streamed"] == ["warns"]
     console = Console(width=80, record=True)
-    console.print(run_screen(run, summary))
-    screen = " ".join(console.export_text().split())
-    assert "The server does not stream: 80 of 80 answers came whole at one moment, not token by token." in screen
-    assert "TPOT 0" not in screen
+    console.print(screen(run_document(run, summary)))
+    text = " ".join(console.export_text().split())
+    assert "The server does not stream: 80 of 80 answers came whole at one moment, not token by token." in text
+    assert "TPOT 0" not in text
 
 
 @pytest.mark.parametrize("tool", TOOL_NAMES)
@@ -68,9 +68,9 @@ def test_another_tools_figures_of_whole_answers_are_shown_with_a_warning(
 ) -> None:
     run = run_of(tmp_path, [answer] * 40, slo={"tpot_s": 0.2})
     console = Console(width=80, record=True)
-    console.print(in_terminal(peers_document([run], tool), whole=True))
-    screen = " ".join(console.export_text().split())
-    assert ("! 40 of 40 answers came whole at one moment" in screen) is says
+    console.print(screen(peers_document([run], tool), whole=True))
+    text = " ".join(console.export_text().split())
+    assert ("! 40 of 40 answers came whole at one moment" in text) is says
 
 
 @pytest.mark.parametrize("limit", [{"tpot_s": 0.2}, {"itl_s": 0.2, "ttft_s": 5.0}])

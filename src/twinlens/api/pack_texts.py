@@ -13,7 +13,7 @@ from twinlens.record.run import Run
 from twinlens.reporting.comparing.comparison import comparison_document
 from twinlens.reporting.document.html import html
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import Material
 
@@ -25,8 +25,8 @@ def texts_of(material: Sequence[Material]) -> dict[str, str]:
     from twinlens.reporting.view import view
 
     searches = searches_of([run for run, _ in material])
-    alone = [plain(runs_table([each], (), whole=True)) for each in material] if len(material) > 1 else []
-    shown = [plain(runs_table(material, searches, whole=True)), *alone]
+    alone = [plain(screen(runs_document([each]), whole=True)) for each in material] if len(material) > 1 else []
+    shown = [plain(screen(runs_document(material, searches), whole=True)), *alone]
     return {
         "report.html": render(view(material, None, searches), diagnoser(material)),
         "show.txt": "\n\n".join(shown) + "\n",

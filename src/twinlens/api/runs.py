@@ -18,9 +18,10 @@ from twinlens.record.run import Run, Runs
 from twinlens.record.store import find_runs, read_run
 from twinlens.reporting.comparing.paired import paired_of
 from twinlens.reporting.comparing.peers import peer_figures
+from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.paired import paired_json
-from twinlens.reporting.screen.next_step import next_step
-from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.run.next_step import next_step
+from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.view import Material, each_once
 from twinlens.reporting.wording.finding import with_words
@@ -94,7 +95,7 @@ def show(*runs: str | Path | Run | Iterable[Run], **words: Unpack[ShowWords]) ->
     """
     whole = Show.read(SHOW.name, {"runs": runs, **words}).whole
     chosen = [run for each in runs for run in _runs_of(each)]
-    return Shown(plain(runs_table(material_of(chosen), searches_of(chosen), whole=whole)))
+    return Shown(plain(screen(runs_document(material_of(chosen), searches_of(chosen)), whole=whole)))
 
 
 def _runs_of(given: str | Path | Run | Iterable[Run]) -> Iterable[Run]:

@@ -16,9 +16,9 @@ from twinlens.record.codec import encode
 from twinlens.record.run import Run, Runs
 from twinlens.reporting.comparing.paired import renew_paired
 from twinlens.reporting.comparing.peers import peers_document
+from twinlens.reporting.document.markdown import markdown
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.markdown import markdown
-from twinlens.reporting.screen.runs_table import runs_table
+from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.tidy import as_csv, tidy_rows
 
 
@@ -51,7 +51,7 @@ def _print(runs: Runs, asked: Show) -> None:
     elif asked.csv:
         sys.stdout.write(as_csv(tidy_rows(summary for _, summary in material_of(runs))))
     elif asked.markdown:
-        sys.stdout.write(markdown(material_of(runs)))
+        sys.stdout.write(markdown(runs_document(material_of(runs)), head=False))
     elif asked.parquet is not None:
         write_rows(runs, asked.parquet)
         err().print(f"rows: {asked.parquet.resolve()}", soft_wrap=True)
@@ -62,7 +62,7 @@ def _print(runs: Runs, asked: Show) -> None:
 def print_runs(runs: Iterable[Run], *, whole: bool = False) -> None:
     """One run on a screen, or one row per operating point of several; `whole`: every metric of it."""
     chosen = tuple(runs)
-    out().print(runs_table(material_of(chosen), searches_of(chosen, skip_broken=True), whole=whole))
+    out().print(screen(runs_document(material_of(chosen), searches_of(chosen, skip_broken=True)), whole=whole))
 
 
 def _print_as(runs: Runs, tool: str, json: bool) -> None:

@@ -109,11 +109,14 @@ def own_bounds(estimate: Estimate) -> str:
     return bare_bounds(estimate) if as_stored else bounds(estimate)
 
 
-def bare_bounds(estimate: Estimate | None, significant: int = 3) -> str:
-    """The interval without its unit, which is that of the value beside it: "1,190–1,280"; "" where there is none."""
+def bare_bounds(estimate: Estimate | None, significant: int = 3, divisor: float | None = None) -> str:
+    """The interval without its unit, which is that of the value beside it: "1,190–1,280"; "" where there is none.
+
+    `divisor`: of a column that has one unit for all.
+    """
     if estimate is None or estimate.value is None or estimate.low is None or estimate.high is None:
         return ""
-    divisor, _ = scale(estimate.unit, estimate.value)
+    divisor = scale(estimate.unit, estimate.value)[0] if divisor is None else divisor
     ends = [estimate.low / divisor, estimate.high / divisor]
     low, high = (digits(end, significant) for end in ends)
     decimals = [len(text.partition(".")[2]) for text in (low, high)]

@@ -22,10 +22,19 @@ Tone = Literal["", "good", "bad", "doubt", "strong", "dim", "part"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Text of a table with its tone."""
+    """Text of a table with its tone.
+
+    `beside`: what stands with it in few letters, an interval as "±3.1%"; `bounds`: the same where there is room, on a
+    page. `why`: the reason of what is absent, a note that a terminal and Markdown mark with a number. `colour`: of a
+    line of the charts, by its name.
+    """
 
     text: str
     tone: Tone = ""
+    beside: str = ""
+    why: str = ""
+    bounds: str = ""
+    colour: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +77,10 @@ class Table:
 
     `short`: the rows of a first screen, None for all; how many are left out, `more` says. `shrinks`: a first screen
     that is too long shows fewer of them. `narrow`: the same rows in more lines each, for a narrow terminal, where names
-    wrap too. `drop`: columns that a
-    narrow terminal does without, the first of them first. `remarks`: the last column is of sentences, which wrap.
+    wrap too. `drop`: columns that a narrow terminal does without, the first of them first. `remarks`: the last column
+    is of sentences, which wrap. `keys`, `row_keys`: of each column or row the metric that a page links to, "" for none.
+    `reasons`: the head of a column in which a page and Markdown say why, in place of notes. `is_split`: what stands
+    beside a number has a column of its own.
     """
 
     caption: str
@@ -84,6 +95,18 @@ class Table:
     remarks: bool = False
     shrinks: bool = False
     narrow: tuple[tuple[Cell, ...], ...] = ()
+    keys: tuple[str, ...] = ()
+    row_keys: tuple[str, ...] = ()
+    reasons: str = ""
+    is_split: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The reasons of cells in the tables before it, each after its number; `folded`: in one line that counts them."""
+
+    folded: bool = False
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +199,57 @@ class Letters:
 
 @dataclass(frozen=True, slots=True)
 class More:
-    """A line of a first screen alone: what else there is, and how to see it."""
+    """A line of a first screen alone: what else there is, and how to see it. After `mark` stand the columns that a
+    narrow terminal left out, and where there are none, `besides` at the end."""
 
     text: str
+    mark: str = ""
+    besides: str = ""
     rank: int = 0
 
 
-Block = Title | Line | Letters | Row | Table | Shares | Fold | Bars | Drawing | Arithmetic | More
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """An empty line of a terminal."""
+
+    rank: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A block that is not left out of a first screen when those of its rank are, but said in fewer words."""
+
+    block: Block
+    brief: Block
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks under a title that a page and Markdown open on demand; a terminal says them with all else."""
+
+    text: str
+    blocks: tuple[Block, ...]
+    rank: int = DETAIL
+
+
+Block = (
+    Title
+    | Line
+    | Letters
+    | Row
+    | Table
+    | Notes
+    | Gap
+    | Brief
+    | Shares
+    | Fold
+    | Section
+    | Bars
+    | Drawing
+    | Arithmetic
+    | More
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +287,17 @@ def assumed_row(findings: Sequence[Finding], words: Callable[[Finding], str]) ->
 
 def texts(document: Document) -> Iterator[str]:
     """Every text that a reader of the whole document must find, whoever shows it."""
-    for block in document.blocks:
+    for block in whole(document.blocks):
         match block:
+            case Section(text=text, blocks=blocks):
+                yield text
+                yield from texts(Document("", "", blocks))
             case Line(text=text) | Title(text=text):
                 yield text
             case Row(clauses=clauses):
                 yield from clauses
             case Table(rows=rows):
-                yield from (cell.text for each in rows for cell in each)
+                yield from (part for each in rows for cell in each for part in (cell.text, cell.why) if part)
             case Shares(what=what, parts=parts):
                 yield from (what, *(f"{each.name} {each.shown}" for each in parts))
             case Fold(entries=entries):
@@ -235,6 +305,11 @@ def texts(document: Document) -> Iterator[str]:
             case Bars(bars=bars, is_drawn=True):
                 yield from (each.name for each in bars)
                 yield from (each.shown for each in bars)
+
+
+def whole(blocks: Sequence[Block]) -> tuple[Block, ...]:
+    """Blocks as whoever shows them all shows them."""
+    return tuple(each.block if isinstance(each, Brief) else each for each in blocks)
 
 
 def _is_empty(block: Block) -> bool:
@@ -247,6 +322,9 @@ def _is_empty(block: Block) -> bool:
         Shares: "parts",
         Fold: "entries",
         Bars: "bars",
+        Section: "blocks",
         More: "text",
     }
+    if isinstance(block, Brief):
+        return _is_empty(block.block)
     return type(block) in held and not getattr(block, held[type(block)])

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from twinlens.errors import BadInput
 from twinlens.record.store import write_text
-from twinlens.reporting.chart.figure import part_colour
+from twinlens.reporting.chart.figure import colour, part_colour
 
 
 def write_page(text: str, path: str | Path) -> Path:
@@ -47,6 +47,7 @@ def environment() -> Environment:
     environment.filters["with_cards"] = with_cards
     environment.filters["capitalize_first"] = _capital
     environment.filters["part_colour"] = part_colour
+    environment.filters["line_colour"] = colour
     return environment
 
 

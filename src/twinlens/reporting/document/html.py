@@ -23,9 +23,11 @@ from twinlens.reporting.document.block import (
     Letters,
     Line,
     Row,
+    Section,
     Shares,
     Table,
     Title,
+    whole,
 )
 from twinlens.reporting.document.environment import environment, write_page
 from twinlens.reporting.wording.amount import NAMES as MONEY
@@ -107,6 +109,7 @@ def label_of(name: str) -> str:
 
 def parts(blocks: Sequence[Block]) -> Iterator[Part]:
     """Parts as the template draws them: what stands under a title that is a detail is folded; arithmetic at the end."""
+    blocks = whole(blocks)
     titles = [place for place, each in enumerate(blocks) if isinstance(each, Title)]
     for begin, end in pairwise([0, *titles, len(blocks)]):
         title = blocks[begin] if begin < end else None
@@ -128,6 +131,9 @@ def _open(blocks: Sequence[Block]) -> Iterator[Part]:
         elif kind == "charts":
             drawn = tuple(chart for each in alike for chart in _charts(each))
             yield from [Part("charts", drawn)] if drawn else []
+        elif kind == "fold":
+            yield from (Part("fold", (), each.text, True, tuple(parts(each.blocks))) for each in alike
+                        if isinstance(each, Section))  # fmt: skip
         elif kind:
             yield Part(kind, tuple(each for each in alike if isinstance(each, Plain)))
 
@@ -142,7 +148,7 @@ def _tables(table: Table) -> Iterator[Part]:
     yield Part("table", (table,), table.caption, True)
 
 
-def _kind(block: Block) -> Literal["", "title", "lines", "rows", "shares", "letters", "table", "charts"]:
+def _kind(block: Block) -> Literal["", "title", "lines", "rows", "shares", "letters", "table", "charts", "fold"]:
     match block:
         case Title():
             return "title"
@@ -152,6 +158,8 @@ def _kind(block: Block) -> Literal["", "title", "lines", "rows", "shares", "lett
             return "rows"
         case Shares():
             return "shares"
+        case Section():
+            return "fold"
         case Letters() if block.caption:
             return "letters"
         case Table():

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from twinlens.reporting.display import escaped
 from twinlens.reporting.document.block import (
     Arithmetic,
     Bars,
     Block,
+    Cell,
     Document,
     Fold,
     Letters,
     Line,
+    Notes,
     Row,
+    Section,
     Shares,
     Table,
     Title,
+    whole,
 )
+from twinlens.reporting.text.footnote import Footnotes
 from twinlens.reporting.wording.plan import figure_words
 
-_SIGNS = {"✗": "❌ ", "!": "⚠️ ", "·": ""}
+_SIGNS = {"✗": "❌ ", "!": "⚠️ ", "·": "", "✓": "✅ ", "~": "", "→": ""}
 """Marks of one letter, as a pull request shows them."""
 
 
@@ -30,11 +35,22 @@ def markdown(document: Document, *, head: bool = True) -> str:
     `head`: with title and subject, which a pull request does without.
     """
     heads = [f"# {escaped(document.title)}", escaped(document.subject)] if head else []
-    return "\n\n".join([*heads, *(part for each in document.blocks for part in _parts(each))]) + "\n"
+    return "\n\n".join([*heads, *_all(document.blocks, Footnotes())]) + "\n"
 
 
-def _parts(block: Block) -> Iterator[str]:
+def _all(blocks: Sequence[Block], notes: Footnotes) -> Iterator[str]:
+    for each in whole(blocks):
+        yield from _parts(each, notes)
+
+
+def _parts(block: Block, notes: Footnotes) -> Iterator[str]:
     match block:
+        case Notes():
+            since = notes.since()
+            yield from ["\n".join(f"- [{place}] {escaped(each)}" for place, each in since)] if since else []
+        case Section():
+            body = "\n\n".join(_all(block.blocks, notes))
+            yield f"<details><summary>{escaped(block.text)}</summary>\n\n{body}\n\n</details>"
         case Title():
             yield f"## {escaped(block.text)}"
         case Letters():
@@ -50,7 +66,7 @@ def _parts(block: Block) -> Iterator[str]:
             mark = f"**{escaped(block.mark.strip())}**: " if block.mark else ""
             yield mark + "; ".join(clauses) if len(clauses) < 2 else "\n".join([mark, *(f"- {one}" for one in clauses)])
         case Table():
-            yield _table(block)
+            yield _table(block, notes)
         case Shares():
             parts = [f"- {escaped(f'{each.name} {each.shown}')}" for each in block.parts]
             yield "\n".join([f"**{escaped(block.mark)}**: {escaped(block.what)}", *parts])
@@ -64,9 +80,22 @@ def _parts(block: Block) -> Iterator[str]:
                 yield "\n".join([f"**{escaped(block.mark)}**: ", *lines])
 
 
-def _table(table: Table) -> str:
-    heads = [escaped(each.replace("\n", " ")) for each in table.heads]
-    sides = table.sides or ("left", *["right"] * (len(heads) - 1))
-    rule = ["---:" if side == "right" else "---" for side in sides]
-    rows = [[escaped(cell.text.strip()) for cell in row] for row in table.rows]
-    return "\n".join([f"{escaped(table.caption)}\n", *(f"| {' | '.join(each)} |" for each in (heads, rule, *rows))])
+def _table(table: Table, notes: Footnotes) -> str:
+    heads = [escaped(each.replace("\n", " ")) for each in (*table.heads, *filter(None, [table.reasons]))]
+    sides = table.sides or ("left", *["right"] * (len(table.heads) - 1))
+    rule = [*("---:" if side == "right" else "---" for side in sides), *(["---"] if table.reasons else [])]
+    rows = [[_cell(cell, notes, bool(table.reasons)) for cell in row] for row in table.rows]
+    if table.reasons:
+        rows = [[*line, escaped(reasons(row))] for line, row in zip(rows, table.rows, strict=True)]
+    caption = [f"{escaped(table.caption)}\n"] if table.caption else []
+    return "\n".join([*caption, *(f"| {' | '.join(each)} |" for each in (heads, rule, *rows))])
+
+
+def _cell(cell: Cell, notes: Footnotes, is_told: bool) -> str:
+    mark = notes.mark(cell.why) if cell.why and not is_told else ""
+    return escaped(" ".join(filter(None, (cell.text.strip(), cell.bounds or cell.beside, mark))))
+
+
+def reasons(row: Sequence[Cell]) -> str:
+    """Why of its cells, in one text."""
+    return "; ".join(dict.fromkeys(cell.why for cell in row if cell.why))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from textwrap import wrap
 
 from rich.console import Group as Stack
@@ -14,20 +15,25 @@ from twinlens.reporting.document.block import (
     Arithmetic,
     Bars,
     Block,
+    Brief,
     Cell,
     Document,
     Fold,
+    Gap,
     Letters,
     Line,
     More,
+    Notes,
     Row,
+    Section,
     Shares,
     Table,
     Title,
     Tone,
 )
+from twinlens.reporting.document.block import whole as unbriefed
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
-from twinlens.reporting.text.footnote import hanging
+from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
 from twinlens.reporting.wording.plan import figure_words
 
 STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "doubt": "yellow", "strong": "bold", "dim": "dim",
@@ -36,12 +42,14 @@ _MARK = 10
 """Width of a mark before what follows it; a sign, a letter or a figure takes less."""
 
 _SHORTEST_NAME = 12
+_NAME = 15
+"""Width of a name in a table whose cells take two lines."""
 
 
 def screen(document: Document, *, whole: bool = False) -> RenderableType:
     """What a terminal shows, once its width is known. `whole`: with every detail, however long."""
     if whole:
-        return Fitted(lambda width: Stack(*_lines(document.blocks, width)))
+        return Fitted(lambda width: Stack(*_lines(unbriefed(document.blocks), width)))
     return Fitted(lambda width: shortest((Stack(*each) for each in _ever_less(document, width)), width))
 
 
@@ -51,10 +59,16 @@ def _ever_less(document: Document, width: int) -> Iterator[Sequence[RenderableTy
     ranks = {each.rank for each in blocks} | (set(range(1, DETAIL)) if any(map(_shrinks, blocks)) else set())
     for gone in (DETAIL, *sorted(ranks - {0}, reverse=True)):
         most = None if gone == DETAIL else max(3, 2 * gone)
-        kept = [each for each in blocks if each.rank < gone]
-        more = len(blocks) - len(kept) + sum(_cut(each, most) for each in kept)
+        kept = [each for each in blocks if each.rank < gone or isinstance(each, Brief)]
+        more = sum(not isinstance(each, Gap) for each in blocks if each not in kept)
+        more += sum(_cut(each, most) for each in kept)
+        shown = [(each.block if each.rank < gone else each.brief) if isinstance(each, Brief) else each for each in kept]
         left = [Text(f"… {more} more line{'s' if more > 1 else ''}: {document.rest}", style="dim")]
-        yield [*_lines(kept, width, False, most), *(left if document.rest and more else [])]
+        told = _Told()
+        lines = [*_lines([each for each in shown if not isinstance(each, More)], width, False, most, told)]
+        if document.rest and more:
+            lines += left
+        yield [*lines, *_lines([each for each in shown if isinstance(each, More)], width, False, most, told)]
 
 
 def _shrinks(block: Block) -> bool:
@@ -73,9 +87,18 @@ def _rows(table: Table, whole: bool, most: int | None) -> tuple[tuple[Cell, ...]
     return rows[:most] if table.shrinks and not whole else rows
 
 
+@dataclass(slots=True)
+class _Told:
+    """What was told so far: reasons with their numbers, and heads of columns that had no room."""
+
+    notes: Footnotes = field(default_factory=Footnotes)
+    left_out: dict[str, None] = field(default_factory=dict)
+
+
 def _lines(
-    blocks: Sequence[Block], width: int, whole: bool = True, most: int | None = None
+    blocks: Sequence[Block], width: int, whole: bool = True, most: int | None = None, told: _Told | None = None
 ) -> Iterator[RenderableType]:
+    told = _Told() if told is None else told
     for block in blocks:
         match block:
             case Title():
@@ -85,10 +108,17 @@ def _lines(
                 yield hanging("", text, f"{'bold ' if block.is_lead else ''}{STYLES[block.tone]}".strip())
             case Letters():
                 yield from map(Text, block.lines)
+            case Gap():
+                yield Text("")
             case Row():
                 yield from _row(block, whole)
             case Table():
-                yield from _table(block, width, whole, most)
+                yield from _table(block, width, whole, most, told)
+            case Notes():
+                yield from told.notes.folded() if block.folded else told.notes.listed_since()
+            case Section() if whole:
+                yield from (Text(""), hanging("", block.text, "bold"))
+                yield from _lines(unbriefed(block.blocks), width, whole, most, told)
             case Shares():
                 parts = ", ".join(f"{each.name} {each.shown if whole else each.short}" for each in block.parts)
                 yield from _row(Row(block.mark, (f"{block.what}: {parts}",)), whole)
@@ -97,11 +127,13 @@ def _lines(
             case Bars() if block.is_drawn:
                 yield _bars(block, width)
             case Arithmetic():
-                told = block.whole if whole else block.first
-                words = tuple(f"{name}: {figure_words(figure)}" for name, figure in told)
+                figures = block.whole if whole else block.first
+                words = tuple(f"{name}: {figure_words(figure)}" for name, figure in figures)
                 yield from _row(Row(block.mark, words, block.tone, apart=True), whole)
             case More() if not whole:
-                yield hanging("", block.text, "dim")
+                narrow = f"left out here: {', '.join(told.left_out)}; " if told.left_out else ""
+                besides = f"; {block.besides}" if block.besides and not narrow else ""
+                yield hanging(block.mark.ljust(_MARK) if block.mark else "", f"{narrow}{block.text}{besides}", "dim")
 
 
 def _row(row: Row, whole: bool) -> Iterator[RenderableType]:
@@ -117,17 +149,30 @@ def _row(row: Row, whole: bool) -> Iterator[RenderableType]:
         yield hanging(mark, "; ".join(shown), style)
 
 
-def _table(table: Table, width: int, whole: bool, most: int | None) -> Iterator[RenderableType]:
-    rows = _rows(table, whole, most)
+def _table(table: Table, width: int, whole: bool, most: int | None, told: _Told) -> Iterator[RenderableType]:
+    rows, notes = _rows(table, whole, most), told.notes
     if rows:
-        shown = tuple(tuple(Text(cell.text, style=STYLES[cell.tone]) for cell in row) for row in rows)
-        sides = table.sides or ("left", *["right"] * (len(rows[0]) - 1))
-        fitted = FittedTable(table.heads, sides, shown, table.gap, table.remarks)
+        heads, sides = _heads(table), table.sides or ("left", *["right"] * (len(rows[0]) - 1))
+        shown = tuple(tuple(part for cell in row for part in _texts(cell, notes, table.is_split)) for row in rows)
+        if table.is_split:
+            sides = tuple(side for each in sides for side in (each, "left"))
+        fitted = FittedTable(heads, sides, shown, table.gap, table.remarks)
+        if table.is_split:
+            fitted = fitted.without_empty()
+        if fitted.width > width and whole and table.drop:
+            fitted = _of_two_lines(table, rows, sides, notes)
+        gone: list[int] = []
         for place in table.drop:
-            fitted = fitted.without(place) if fitted.width > width else fitted
+            if fitted.width > width:
+                fitted = fitted.without(place - sum(each < place for each in gone))
+                gone.append(place)
+                told.left_out[table.heads[place].split("\n")[0]] = None
         if fitted.width > width and table.narrow:
             fitted = _in_lines(table, width)
-        yield from [fitted.table()] if fitted.width <= width else _stacked(fitted)
+        if fitted.width > width and has_notes(table):
+            yield fitted.stacked()
+        else:
+            yield from [fitted.table()] if fitted.width <= width else _stacked(fitted)
     if rows and len(rows) < len(table.rows) and table.more:
         yield Text(table.more.format(len(table.rows) - len(rows)), style="dim")
 
@@ -139,6 +184,40 @@ def _stacked(table: FittedTable) -> Iterator[RenderableType]:
         yield name
         described = (f"{' '.join(head.split())}: {fact}" if head else fact for head, fact in told if fact)
         yield hanging("  ", " · ".join(described), "")
+
+
+def has_notes(table: Table) -> bool:
+    """Whether its cells are figures, with what stands beside them or why they are absent."""
+    return any(cell.beside or cell.why for row in table.rows for cell in row)
+
+
+def _heads(table: Table) -> tuple[str, ...]:
+    return tuple(head for each in table.heads for head in (each, "")) if table.is_split else table.heads
+
+
+def _texts(cell: Cell, notes: Footnotes, is_split: bool) -> tuple[Text, ...]:
+    """A number with what stands beside it, in one column or two."""
+    style, beside = STYLES[cell.tone], _beside(cell, notes)
+    if is_split:
+        return Text(cell.text, style=style), Text(beside, style="dim")
+    return (Text(f"{cell.text} {beside}".rstrip() if beside else cell.text, style=style),)
+
+
+def _beside(cell: Cell, notes: Footnotes) -> str:
+    return " ".join(filter(None, (cell.beside, notes.mark(cell.why) if cell.why else "")))
+
+
+def _of_two_lines(table: Table, rows: Sequence[Sequence[Cell]], sides: Sequence[str], notes: Footnotes) -> FittedTable:
+    """What stands beside each number below it, words of heads and names below each other."""
+    lines = tuple(
+        tuple(
+            Text(f"{cell.text}\n{_beside(cell, notes)}".rstrip() if place else "\n".join(in_lines(cell.text, _NAME)),
+                 style=STYLES[cell.tone])
+            for place, cell in enumerate(row)
+        )
+        for row in rows
+    )  # fmt: skip
+    return FittedTable(tuple(head.replace(" ", "\n") for head in table.heads), tuple(sides), lines, 1)
 
 
 def _in_lines(table: Table, width: int) -> FittedTable:

@@ -14,7 +14,7 @@ from twinlens.reporting.gate import Word, agreement_words, gate_reason, gate_wor
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import precision_of
-from twinlens.reporting.screen.subject import subject
+from twinlens.reporting.run.subject import subject
 from twinlens.reporting.text.column import Column, absences, columns, measured
 from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import Entry, LensView, View, runs_word, why_not_valid

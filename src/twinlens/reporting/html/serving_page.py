@@ -24,13 +24,12 @@ from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
 from twinlens.reporting.html.validity import Checks, GuardRow, calibration, checks_of, guards
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import machine_words
+from twinlens.reporting.run.grid import share_ends
 from twinlens.reporting.search import outcome_words, search_interval
 from twinlens.reporting.search import swept_point as where_of
 from twinlens.reporting.tables import SWITCH_LEGEND, switch_heads, switch_lines, switch_remarks
-from twinlens.reporting.text.column import Column, absences, measured
+from twinlens.reporting.text.column import GATE, PLACE_HEADS, Column, absences, measured, served_columns
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
-from twinlens.reporting.text.serving_column import GATE, PLACE_HEADS, served_columns
-from twinlens.reporting.text.serving_table import share_ends
 from twinlens.reporting.view import Entry, LensView
 from twinlens.reporting.wording.finding import clause_of, label_words
 from twinlens.stats.metrics.definition import METRICS

@@ -29,7 +29,7 @@ from twinlens.reporting.document.block import (
     cells,
     row,
 )
-from twinlens.reporting.screen.subject import subject
+from twinlens.reporting.run.subject import subject
 from twinlens.reporting.view import Entry, LensView, Material, view
 from twinlens.reporting.wording.diagnosis import (
     PARTS,

@@ -6,23 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.text import Text
-
 from twinlens.record.finding import Finding, Validity
 from twinlens.reporting.all_attempts import with_all_attempts
 from twinlens.reporting.display import clean, join_names
-from twinlens.reporting.load_kind import fault_of
-from twinlens.reporting.machine import machines
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import point_names
-from twinlens.reporting.text.footnote import hanging
 from twinlens.reporting.view import LENSES, in_order
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.summary.group import Group
 
-MOST, MOST_WARNINGS = 5, 3
 _ORDER = ("disqualifies", "warns")
 
 
@@ -35,28 +27,6 @@ class Line:
     lens: str
     points: tuple[str, ...]
     text: str
-
-
-def first_lines(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> RenderableType:
-    """The verdict on all points in one line, then the top findings; nothing to say beyond the verdict is one line.
-
-    `turns`: the ratios of points that took turns, which are judged apart from the points.
-    """
-    lines = finding_lines(groups)
-    # What disqualifies comes first; warnings only fill the first few lines.
-    most = max(MOST_WARNINGS, min(MOST, sum(group.severity == "disqualifies" for group in lines)))
-    words = verdict_words(groups, turns) + _left_out(groups)
-    verdict = hanging("", words, "bold" if all(group.ranked for group in groups) else "yellow")
-    shown = [
-        hanging("✗ " if group.severity == "disqualifies" else "! ", said_of(group), "yellow") for group in lines[:most]
-    ]
-    places = machines(groups)
-    if places:
-        but = " but by turns" if any(group.group.tag != group.reference.tag for group in turns) else ""
-        shown.append(hanging("", f"Machines, between which no ratio is made{but}: {'; '.join(places)}.", ""))
-    rest = len(lines) - most
-    left = [Text(f"… {rest} more: see --json or the report", style="dim")] if rest > 0 else []
-    return Stack(verdict, *shown, *left, Text(""))
 
 
 def verdict_words(groups: Sequence[Group], turns: Sequence[Paired] = ()) -> str:
@@ -98,13 +68,6 @@ def _of(group: Group) -> list[tuple[Finding, str]]:
 
 def said_of(line: Line) -> str:
     return f"{line.lens.capitalize()}, {clean(join_names(line.points, 3))}: {line.text}"
-
-
-def _left_out(groups: Sequence[Group]) -> str:
-    named = [(lens, group, name) for lens, group, name in _named(groups) if not group.ranked]
-    listed_points = [f"{lens}, {clean(name)} ({fault_of(group)})" for lens, group, name in named]
-    listed = join_names(listed_points, 4, "; ")
-    return f" Not valid: {listed}." if listed_points else ""
 
 
 def _named(groups: Sequence[Group]) -> list[tuple[str, Group, str]]:

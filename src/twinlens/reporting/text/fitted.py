@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from io import StringIO
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
 LINES, COLUMNS = 24, 80
 _SENTENCE = 20
 EVERY = "show --all: every metric and its method"
-MORE = f"{EVERY}; twinlens report: charts"
+CHARTS = "twinlens report: charts"
 
 
 def plain(renderable: RenderableType, width: int = COLUMNS) -> str:
@@ -65,6 +65,27 @@ class FittedTable:
         return FittedTable(
             heads, sides, tuple((*row[:place], *row[place + 1 :]) for row in self.rows), self.gap, self.remarks
         )
+
+    def without_empty(self) -> FittedTable:
+        """The same without columns in which nothing stands."""
+        empty = [n for n, head in enumerate(self.heads) if not head and not any(row[n].plain for row in self.rows)]
+        fitted = self
+        for place in reversed(empty):
+            fitted = fitted.without(place)
+        return fitted
+
+    def stacked(self) -> RenderableType:
+        """A table too wide for its terminal, a line for each cell: "TTFT p50  29.4 ms  25.3–34.7"."""
+        lines: list[Text] = []
+        for name, *cells in self.rows:
+            items: list[list[Text]] = []
+            for head, text in zip(self.heads[1:], cells, strict=True):
+                if head or not items:
+                    items.append([Text(f"{name.plain} {head}".replace("\n", " ").strip())])
+                items[-1].append(text)
+            shown = [[part for part in item if part.plain] for item in items]
+            lines += [Text("  ").join(item) for item in shown if len(item) > 1]
+        return Group(*lines)
 
     def table(self) -> Table:
         table = Table.grid(padding=(0, self.gap, 0, 0), pad_edge=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -27,21 +25,19 @@ class Footnotes:
         """Every sentence once, in the order of its marks."""
         return list(self._places)
 
-    def listed(self) -> list[RenderableType]:
-        """Every sentence after its mark."""
-        return [
-            hanging(f"[{place}] ", sentence, "dim") for place, sentence in zip(count(1), self.sentences(), strict=False)
-        ]
+    def since(self) -> list[tuple[int, str]]:
+        """The sentences that no earlier call has given, with their places: for tables with one count of marks."""
+        told, self._told = self._told, len(self)
+        return list(enumerate(self._places, start=1))[told:]
 
     def listed_since(self) -> list[RenderableType]:
-        """The sentences that no earlier call has listed: for tables below each other with one count of marks."""
-        told, self._told = self._told, len(self)
-        return self.listed()[told:]
+        """The same, each after its mark."""
+        return [hanging(f"[{place}] ", sentence, "dim") for place, sentence in self.since()]
 
     def folded(self) -> list[RenderableType]:
         """One line in place of several sentences."""
         if len(self) < 2:
-            return self.listed()
+            return self.listed_since()
         return [hanging("", f"[1]–[{len(self)}] no interval, or no value: --all says why for each", "dim")]
 
 

@@ -1,23 +1,19 @@
-"""The figures that matter for a lens, each with its interval or the mark of a sentence that says why it has none."""
+"""The figures that matter for a lens, each with its interval or why it has none."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.console import Group as Stack
-from rich.console import RenderableType
-from rich.text import Text
-
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.display import clean, value
+from twinlens.reporting.document.block import Cell, Table
+from twinlens.reporting.run.grid import why_bare
 from twinlens.reporting.search import limits_of
-from twinlens.reporting.text.fitted import FittedTable
-from twinlens.reporting.text.footnote import Footnotes
-from twinlens.reporting.text.serving_column import ITEM_RATES
+from twinlens.reporting.text.column import ITEM_RATES
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.metrics.fidelity import AGREEMENTS
@@ -59,26 +55,17 @@ _LABELS = {"retention": "share of peak rate"}
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one run: tables for its screen, sentences by their marks, and what was not measured with why."""
+    """The figures of one run, and what was not measured with why."""
 
-    tables: tuple[FittedTable, ...]
-    notes: Footnotes
+    tables: tuple[Table, ...]
     absent: tuple[tuple[str, str], ...]
-
-    def shown(self, width: int) -> RenderableType:
-        """All tables, each in the widest layout that fits."""
-        return Stack(*(table.table() if table.width <= width else stacked(table) for table in self.tables))
 
 
 def figures_of(run: Run, summary: Summary) -> Figures:
     """The figures on the first screen of a run. A figure that was never computed is not there at all."""
-    notes = Footnotes()
-    served = is_served(run)
-    waits = [_waits(summary, notes)] if served else []
-    known = remarks(run, summary)
-    ids = _SERVED if served else _OF_LENS[summary.lens]
+    served, known = is_served(run), remarks(run, summary)
     lines, absent = [], []
-    for choice in ids:
+    for choice in _SERVED if served else _OF_LENS[summary.lens]:
         pair = _first(summary, choice)
         if pair is None:
             continue
@@ -86,67 +73,35 @@ def figures_of(run: Run, summary: Summary) -> Figures:
         if pair[1].value is None:
             absent.append((label, display.absence(pair[1], counted=False).partition("; ")[0]))
         else:
-            lines.append(_line(label, pair[1], notes, known.get(pair[0], "")))
-    table = FittedTable(("",) * 4, ("left", "right", "left", "left"), tuple(lines), remarks=True)
-    return Figures((*(waiting for waiting in waits if waiting.rows), table), notes, tuple(absent))
+            lines.append((Cell(label), cell_of(pair[1], label), Cell(known.get(pair[0], ""), "dim")))
+    sides = ("left", "right", "left")
+    table = Table("", ("",) * 3, tuple(lines), sides, remarks=True, is_split=True)
+    return Figures((*([waits] if served and (waits := _waits(summary)).rows else []), table), tuple(absent))
 
 
-def why_bare(estimate: Estimate) -> str:
-    """Why a value has no interval: the reason that was given, or how it was computed."""
-    if estimate.no_interval is None and estimate.origin == "derived":
-        return "no interval: what it is computed from has none"
-    return f"no interval: {display.no_interval(estimate, counted=False)}"
-
-
-def interval_text(estimate: Estimate, notes: Footnotes) -> str:
-    """The bounds in the value's unit, or the mark of why there are none; nothing for a count of bytes."""
-    if estimate.low is not None and estimate.high is None:
-        return f"no upper bound {notes.mark('the upper bound falls among requests that failed')}"
-    ends = display.bare_bounds(estimate)
-    if ends:
-        return ends if estimate.level is not None else f"({ends})"
-    return "" if estimate.unit == "bytes" else notes.mark(why_bare(estimate))
-
-
-def stacked(rows: FittedTable) -> RenderableType:
-    """A table too wide for its terminal, a line for each cell: "TTFT p50  29.4 ms  25.3–34.7"."""
-    lines: list[Text] = []
-    for name, *cells in rows.rows:
-        items: list[list[Text]] = []
-        for head, text in zip(rows.heads[1:], cells, strict=True):
-            if head or not items:
-                items.append([Text(f"{name.plain} {head}".strip())])
-            items[-1].append(text)
-        shown = [[part for part in item if part.plain] for item in items]
-        lines += [Text("  ").join(item) for item in shown if len(item) > 1]
-    return Stack(*lines)
-
-
-def _waits(summary: Summary, notes: Footnotes) -> FittedTable:
+def _waits(summary: Summary) -> Table:
+    """The quantiles of each time that a client waits."""
     rows = []
     for label, name in _WAITS.items():
         estimates = [summary.metrics.get(f"{name}_{q}") for q in _QUANTILES]
         if any(estimate is not None and estimate.value is not None for estimate in estimates):
-            rows.append((Text(label), *(part for estimate in estimates for part in _pair(estimate, notes))))
-    heads = ("", *(head for q in _QUANTILES for head in (q, "")))
-    return FittedTable(heads, ("left", *("right", "left") * 3), tuple(rows))
+            rows.append((Cell(label), *map(cell_of, estimates)))
+    return Table("", ("", *_QUANTILES), tuple(rows), is_split=True)
 
 
-def _pair(estimate: Estimate | None, notes: Footnotes) -> tuple[Text, Text]:
+def cell_of(estimate: Estimate | None, label: str = "") -> Cell:
+    """A figure of one run with its bounds in its own unit, or why it has none. `label`: may hold its unit."""
     if estimate is None:
-        return Text(""), Text("")
+        return Cell("")
     if estimate.value is None:
-        return Text(display.ABSENT), Text(
-            notes.mark(f"not measured: {display.absence(estimate, counted=False)}"), style="dim"
-        )
-    return Text(display.value(estimate)), Text(interval_text(estimate, notes), style="dim")
-
-
-def _line(label: str, estimate: Estimate, notes: Footnotes, remark: str) -> tuple[Text, ...]:
-    shown = (
-        display.bare(estimate) if estimate.unit.endswith("/s") and estimate.unit in label else display.value(estimate)
-    )
-    return Text(label), Text(shown), Text(interval_text(estimate, notes), style="dim"), Text(remark, style="dim")
+        return Cell(display.ABSENT, why=f"not measured: {display.absence(estimate, counted=False)}")
+    text = display.bare(estimate) if estimate.unit.endswith("/s") and estimate.unit in label else value(estimate)
+    if estimate.low is not None and estimate.high is None:
+        return Cell(text, beside="no upper bound", why="the upper bound falls among requests that failed")
+    ends = display.bare_bounds(estimate)
+    if ends:
+        return Cell(text, beside=ends if estimate.level is not None else f"({ends})")
+    return Cell(text, why="" if estimate.unit == "bytes" else why_bare(estimate))
 
 
 def _first(summary: Summary, ids: Sequence[str]) -> tuple[str, Estimate] | None:

@@ -1,0 +1,1 @@
+"""Runs, alone or as points: what was measured, as blocks that every way of showing them draws."""
