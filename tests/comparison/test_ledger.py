@@ -103,7 +103,7 @@ def test_a_step_that_fails_its_fidelity_gate_counts_in_no_total() -> None:
     assert found.last is found.steps[1]
     text = " ".join(plain(screen(ledger_document(found))).split())
     assert text.startswith("All steps together: 2.00× (")
-    assert "Step 2 fails its fidelity gate and counts in no total." in text
+    assert "Step 2 fails its quality check and counts in no total." in text
     assert [each["fails_fidelity"] for each in encode(found)["steps"]] == [False, False, True]
 
 

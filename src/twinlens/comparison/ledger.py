@@ -73,7 +73,7 @@ class Step:
 
     @property
     def fails_fidelity(self) -> bool:
-        """Whether a run of it failed its fidelity gate: what it gained is of another product."""
+        """Whether a run of it failed its quality check: what it gained is of another product."""
         return any(run.gate is not None and not run.gate.go for run in self.side.group.runs)
 
     def __json__(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Ledger:
 
     @property
     def last(self) -> Step:
-        """The last step that did not fail its fidelity gate: what all steps together come to."""
+        """The last step that did not fail its quality check: what all steps together come to."""
         return next((step for step in reversed(self.steps) if not step.fails_fidelity), self.steps[0])
 
     def __json__(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ CASTS = 1.25
 class Sibling:
     """The same work in another precision, as measured. `ratio`, `decode_ratio`: its rate over that of this run.
 
-    `is_ranked`: whether the ratio may be ranked; `passes`: its fidelity gate, None where there was none.
+    `is_ranked`: whether the ratio may be ranked; `passes`: its quality check, None where there was none.
     """
 
     seen: Evidence

@@ -169,7 +169,7 @@ _UNFIT = ("slo-missed", "fidelity-failed", "target-missed", "diverged")
 def fitness(run: Run, summary: Summary) -> Finding:
     """`good-for` its work where the run is ranked, `inadequate-for` where a target was missed, else `fitness-unknown`.
 
-    `resource`: what binds, by the diagnosis; of a failed fidelity gate or a diverged loss, the precision.
+    `resource`: what binds, by the diagnosis; of a failed quality check or a diverged loss, the precision.
     """
     because = tuple(each for each in summary.findings if each.code in _UNFIT)
     try:
