@@ -14,10 +14,11 @@ from nvml_machine import Board, boards, with_slices
 from twinlens.errors import BadInput
 from twinlens.executors.launch.interpreter import Interpreter, refuse_missing
 from twinlens.executors.launch.options import settings_of
-from twinlens.executors.launch.recipe import MASK, LaunchConfig, findings_of
+from twinlens.executors.launch.recipe import MASK, LaunchConfig
 from twinlens.executors.launch.replicas import behind_balancer, gpus_of_each, gpus_taken, masked, visible_entries
 from twinlens.executors.launch.runtime import sglang, tensorrt_llm, transformers_serve, vllm
 from twinlens.executors.launch.server import LaunchedServer
+from twinlens.executors.launch.switches import findings_of
 from twinlens.record.executor.record import declared
 from twinlens.spec.device import asked_device
 

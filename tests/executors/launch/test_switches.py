@@ -10,8 +10,9 @@ from test_launch_recipes import command
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.options import options_of, settings_of
-from twinlens.executors.launch.recipe import Recipe, ServerOutput, asked_of, findings_of, words_of
+from twinlens.executors.launch.recipe import Recipe, ServerOutput
 from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
+from twinlens.executors.launch.switches import asked_of, findings_of, words_of
 from twinlens.record.finding import Finding
 from twinlens.reporting.wording.finding import sentence_of
 

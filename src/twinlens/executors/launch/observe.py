@@ -16,7 +16,8 @@ from twinlens.executors.launch.model_folder import ModelFolder, stored_in
 from twinlens.executors.launch.options import Settings
 from twinlens.executors.launch.quantiser import Given
 from twinlens.executors.launch.ready import page, pages
-from twinlens.executors.launch.recipe import TORCH_NAMES, Recipe, ServerOutput, findings_of
+from twinlens.executors.launch.recipe import TORCH_NAMES, Recipe, ServerOutput
+from twinlens.executors.launch.switches import findings_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, PrecisionCheck, declared, observed, unknown
 from twinlens.record.finding import Finding

@@ -13,7 +13,8 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option, refuse_wrong_options
 from twinlens.executors.launch.model_folder import has_chat_template
-from twinlens.executors.launch.recipe import Recipe, Switch, Value, asked_of
+from twinlens.executors.launch.recipe import Recipe
+from twinlens.executors.launch.switches import Switch, Value, asked_of
 from twinlens.executors.openai.entry import OPTIONS, POOL_OPTIONS
 from twinlens.network.target import address_of
 from twinlens.spec.study import RunSpec

@@ -23,9 +23,10 @@ from twinlens.executors.launch.options import CHOSEN, Settings, settings_of, wit
 from twinlens.executors.launch.process import Process, environment_of
 from twinlens.executors.launch.quantiser import Given, decided_by, quantised_by, versions_in
 from twinlens.executors.launch.ready import free_port, is_taken, page, refuse_gone, wait_until_ready
-from twinlens.executors.launch.recipe import LOOPBACK, Command, LaunchConfig, Recipe, words_of
+from twinlens.executors.launch.recipe import LOOPBACK, Command, LaunchConfig, Recipe
 from twinlens.executors.launch.replicas import Boards, behind_balancer, gpus_of_each, gpus_taken, masked
 from twinlens.executors.launch.startup import after_start, before_start
+from twinlens.executors.launch.switches import words_of
 from twinlens.executors.openai.compared import Weights
 from twinlens.executors.openai.entry import target_of
 from twinlens.executors.openai.executor import OpenAIServer

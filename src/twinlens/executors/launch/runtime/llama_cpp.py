@@ -10,10 +10,10 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
-    Switch,
     gpu_environment,
     thread_environment,
 )
+from twinlens.executors.launch.switches import Switch
 from twinlens.record.executor.record import Fact, declared
 
 _FILE_TYPE = re.compile(r"(?:print_info|llm_load_print_meta): (?:file type|model ftype)\s*= (.+)")

@@ -11,13 +11,11 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
-    Switch,
-    kv_switch,
     offline_environment,
     online_words,
-    switch,
     torch_name,
 )
+from twinlens.executors.launch.switches import Switch, kv_switch, switch
 from twinlens.executors.server_words import SHARED, ServerWords, histogram
 from twinlens.executors.settings_text import (
     degrees,

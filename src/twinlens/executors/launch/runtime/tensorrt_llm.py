@@ -8,14 +8,8 @@ from pathlib import Path
 
 from twinlens.errors import BadInput
 from twinlens.executors.launch.entry import launched
-from twinlens.executors.launch.recipe import (
-    Command,
-    LaunchConfig,
-    Recipe,
-    ServerOutput,
-    offline_environment,
-    switch,
-)
+from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe, ServerOutput, offline_environment
+from twinlens.executors.launch.switches import switch
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import first_known, graphs, pairs, tensor_format, version_on
 from twinlens.record.executor.record import Fact, declared

@@ -8,13 +8,10 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
-    Switch,
-    flag,
     offline_environment,
-    on_off,
-    switch,
     torch_name,
 )
+from twinlens.executors.launch.switches import Switch, flag, on_off, switch
 from twinlens.executors.settings_text import formats
 from twinlens.record.executor.record import Fact, declared
 

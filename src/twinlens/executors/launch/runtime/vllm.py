@@ -16,13 +16,11 @@ from twinlens.executors.launch.recipe import (
     LaunchConfig,
     Recipe,
     ServerOutput,
-    kv_switch,
     offline_environment,
-    on_off,
     online_words,
-    switch,
     torch_name,
 )
+from twinlens.executors.launch.switches import kv_switch, on_off, switch
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import (
     degrees,
