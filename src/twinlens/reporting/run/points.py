@@ -38,7 +38,7 @@ from twinlens.reporting.run.one import TONES, finding_row, run_document
 from twinlens.reporting.run.subject import subject, workload_words
 from twinlens.reporting.search import outcome_words, search_document, search_interval, swept_point
 from twinlens.reporting.text.column import GATE, column, other_columns, served_columns
-from twinlens.reporting.text.first_lines import finding_lines, said_of, verdict_words
+from twinlens.reporting.text.first_lines import finding_lines, not_valid_words, said_of, verdict_words
 from twinlens.reporting.text.fitted import CHARTS, EVERY
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.view import LENSES, Material, each_once, given_twice, those_measured, why_not_valid
@@ -96,7 +96,11 @@ def _blocks(groups: Sequence[Group], material: Sequence[Material], turns: Sequen
     shared, titles = titles_of(parts)
     tone: Tone = "" if all(group.ranked for group in groups) else "doubt"
     told = verdict_words(groups, turns)
-    yield Brief(Line(told, tone, is_lead=True), Line(f"{told}{_labels(groups)}", tone, is_lead=True), _REASONS[0])
+    yield Brief(
+        Line(f"{told}{not_valid_words(groups)}", tone, is_lead=True, short=told),
+        Line(f"{told}{_labels(groups)}", tone, is_lead=True),
+        _REASONS[0],
+    )
     yield Line(shared)
     yield row("machines", machines(groups), rank=DETAIL)
     ratios: list[Block] = [*_ratios(turns), *_paired(turns)]

@@ -9,6 +9,7 @@ from typing import get_args
 from twinlens.record.finding import Finding, Validity
 from twinlens.reporting.all_attempts import with_all_attempts
 from twinlens.reporting.display import clean, join_names
+from twinlens.reporting.load_kind import fault_of
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.view import LENSES, in_order
@@ -68,6 +69,13 @@ def _of(group: Group) -> list[tuple[Finding, str]]:
 
 def said_of(line: Line) -> str:
     return f"{line.lens.capitalize()}, {clean(join_names(line.points, 3))}: {line.text}"
+
+
+def not_valid_words(groups: Sequence[Group]) -> str:
+    """ " Not valid: inference, fp32 · batch 2 (guard failed)."; "" where all points are valid or provisional."""
+    named = [(lens, group, name) for lens, group, name in _named(groups) if not group.ranked]
+    listed = join_names([f"{lens}, {clean(name)} ({fault_of(group)})" for lens, group, name in named], 4, "; ")
+    return f" Not valid: {listed}." if listed else ""
 
 
 def _named(groups: Sequence[Group]) -> list[tuple[str, Group, str]]:
