@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 
@@ -116,46 +117,63 @@ _LINK = re.compile(
     r"(?i:(?P<kind>NVLink|PCI-?e|PCI Express)(?:[ -]?(?:gen)?[ -]?(?P<n>[3-6])(?:\.0)?)?(?: ?x16)?(?: links?)?)"
     r"(?![\w-])"
 )
-Words = tuple[re.Pattern[str], tuple[str, ...]]
-"""One pattern of all words, a group for each, and what each stands for: the first that matches is meant."""
 
 
-def _match(words: Words, text: str, at: int) -> tuple[str, int] | None:
-    pattern, names = words
-    found = pattern.match(text, at)
-    return None if found is None or found.lastindex is None else (names[found.lastindex - 1], found.end())
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Names by their first letter, the longest first, what each stands for, and what may follow one."""
+
+    by_letter: Mapping[str, tuple[tuple[str, str], ...]]
+    ends: re.Pattern[str]
 
 
-def _words(meant: Iterable[tuple[str, str]], ends: str) -> Words:
-    """`meant`: patterns without groups of their own, and what each stands for, in the order in which they are tried."""
-    patterns, names = zip(*meant, strict=True)
-    return re.compile(rf"(?i:(?:{'|'.join(f'({each})' for each in patterns)}){ends})"), names
+def _names(meant: Mapping[str, str], ends: str) -> Names:
+    by_letter: dict[str, list[tuple[str, str]]] = {}
+    for name in sorted(meant, key=len, reverse=True):
+        by_letter.setdefault(name[0], []).append((name, meant[name]))
+    return Names({letter: tuple(each) for letter, each in by_letter.items()}, re.compile(f"(?i:{ends})"))
 
 
-def _patterns(names: dict[str, str], ends: str) -> Words:
-    ordered = sorted(names, key=len, reverse=True)
-    return _words(((re.sub(r"[- ]", "[- ]?", name), names[name]) for name in ordered), ends)
+def _match(names: Names, text: str, at: int) -> tuple[str, int] | None:
+    for name, meant in names.by_letter.get(text[at : at + 1].lower(), ()):
+        end = _end_of(name, text, at)
+        if end is not None and (rest := names.ends.match(text, end)) is not None:
+            return meant, rest.end()
+    return None
+
+
+def _end_of(name: str, text: str, at: int) -> int | None:
+    """Where a name ends that a text has here: hyphens and blanks may be left out, and a point may be any sign."""
+    for letter in name:
+        own = text[at : at + 1].lower()
+        if letter in "- ":
+            at += own in ("-", " ")
+        elif own and (letter in (own, ".")):
+            at += 1
+        else:
+            return None
+    return at
 
 
 @lru_cache(maxsize=1)
-def _models() -> Words:
+def _models() -> Names:
     short = {name: name for name in list_models() if any(letter.isdigit() for letter in name)}  # not "small"
     families = ("llama", "llama 3", "llama 3.1", "llama 3.3", "llama3", "llama3.1", "meta llama 3", "meta llama 3.1")
     usual = {f"{family} {size}": f"llama-3.1-{size}" for family in families for size in ("8b", "70b", "405b")}
-    return _patterns(usual | MODELS | short, _KIND + r"(?!\w)(?!-(?!(?:[fb]p?\d|int\d|awq|gptq|nvfp4|q\d|\dbit)))")
+    return _names(usual | MODELS | short, _KIND + r"(?!\w)(?!-(?!(?:[fb]p?\d|int\d|awq|gptq|nvfp4|q\d|\dbit)))")
 
 
 @lru_cache(maxsize=1)
-def _devices() -> Words:
-    return _patterns(
+def _devices() -> Names:
+    return _names(
         {name: name for name in list_devices()} | {name: name for name in DEVICES},
         r"s?(?!\w)(?!-(?!\d\d|sxm|pcie|nvl))",
     )
 
 
 @lru_cache(maxsize=1)
-def _formats() -> Words:
-    return _patterns({name: name for name in FORMATS}, r"s?(?! per| ?/ ?(?:weight|param)| adam)(?![\w-])")
+def _formats() -> Names:
+    return _names({name: name for name in FORMATS}, r"s?(?! per| ?/ ?(?:weight|param)| adam)(?![\w-])")
 
 
 # Words of a claim: topics, which say what a figure is about, and fillers, which say nothing.
@@ -232,13 +250,15 @@ _TOPICS = (
 
 
 @lru_cache(maxsize=1)
-def _topics() -> Words:
-    return _words(_TOPICS, r"(?![\w-])")
+def _topics() -> re.Pattern[str]:
+    """One pattern of all topics, a group for each: the first that matches is meant."""
+    return re.compile(rf"(?i:(?:{'|'.join(f'({pattern})' for pattern, _ in _TOPICS)})(?![\w-]))")
 
 
 def topic_at(text: str, at: int) -> tuple[str, int] | None:
     """Words that say what a figure is about."""
-    return _match(_topics(), text, at)
+    found = _topics().match(text, at)
+    return None if found is None or found.lastindex is None else (_TOPICS[found.lastindex - 1][1], found.end())
 
 
 FILLERS = frozenset((files("twinlens.claims") / "fillers.txt").read_text(encoding="utf-8").split())
