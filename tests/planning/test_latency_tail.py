@@ -17,7 +17,7 @@ from twinlens.planning.prediction.answer import serving_answer, serving_groups
 from twinlens.planning.prediction.band import shipped
 from twinlens.planning.prediction.place import Layout, rates_of
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.planning.prediction.serving import interference_s
+from twinlens.planning.prediction.serving import interference
 from twinlens.planning.prediction.step_time import decode_step
 from twinlens.planning.prediction.work import stored, work_of
 from twinlens.spec.catalogue import shipped as catalogue
@@ -70,7 +70,7 @@ def _simulated(rate: float, requests: int) -> tuple[float, float]:
     work, rates = work_of(SHAPE, kept), rates_of(asked.device, kept, "vllm")
     counts = np.arange(0.0, 400.0)
     steps = np.ravel(decode_step(work, rates, Layout(), fitted, counts, 2048.0 + 150.0).total_s)
-    extra = [np.ravel(interference_s(work, rates, Layout(), fitted, 2048.0, counts, n)) for n in range(1, PROMPTS + 1)]
+    extra = [np.ravel(interference(work, rates, Layout(), fitted, 2048.0)(counts, n)) for n in range(1, PROMPTS + 1)]
     answer = serving_answer(asked)
     random = np.random.default_rng(1)
     due = np.cumsum(random.exponential(1 / rate, requests))

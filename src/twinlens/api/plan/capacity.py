@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack, get_args
 
 from twinlens.api.documented import Answered, as_json
-from twinlens.api.plan.calibrate import Compared, constants
-from twinlens.api.plan.like import Like, like_runs
 from twinlens.api.plan.reading.amount import UNREADABLE, above_zero
 from twinlens.api.plan.reading.options import COUNT, PER_S, RUN, TOKENS, Groups, Kv, Tpot, Ttft, one
 from twinlens.api.plan.reading.subject import asked_device, kv_format_of, subject_of, weight_format_of
@@ -31,7 +29,10 @@ from twinlens.system.home_folder import catalogue_folder
 from twinlens.theory.parameter import parameters
 
 if TYPE_CHECKING:
+    from twinlens.api.plan.calibrate import Compared
+    from twinlens.api.plan.like import Like
     from twinlens.api.words import PlanCapacityWords
+    from twinlens.planning.prediction.calibrate import Lens
     from twinlens.reporting.document.block import Document
 
 import math
@@ -118,7 +119,7 @@ def capacity(model: str | None = None, **words: Unpack[PlanCapacityWords]) -> Ca
 
 def _training(asked: TrainingCapacityAsked) -> CapacityResult:
     subject, card, notes = _read(asked)
-    mine = constants(asked.known, "training") if asked.known else None
+    mine = _constants(asked, "training")
     steps, more = steps_of(asked, _needed(subject), _known_device(card), mine)
     return CapacityResult(training_capacity(steps), (*notes, *more))
 
@@ -129,11 +130,11 @@ def served(asked: ServingCapacityAsked) -> CapacityResult:
     plain = None if asked.precision is None else spoken(weight_format_of(asked.precision, subject))
     if plain is not None:
         stored(plain)
-    like = like_runs(asked.like, card, plain, asked.tensor or 1, asked.engine) if asked.like else None
+    like = _like(asked, card, plain)
     if like and subject is None:
         base = like.question
         subject = Subject(base.model, parameters(base.shape).total, base.shape)
-    used = constants(asked.known) if asked.known else like.known if like else shipped()["serving"]
+    used = _constants(asked, "serving") or (like.known if like else shipped()["serving"])
     on = card or (like.question.device if like else _known_device(card))
     question = _question(_needed(subject), on, plain, like, asked, notes)
     refuse_processor(question.device, used)
@@ -142,6 +143,25 @@ def served(asked: ServingCapacityAsked) -> CapacityResult:
     question, copies = placed(question, asked.devices, asked.tensor, asked.groups, used, target, notes)
     plan = ServingPlan(question, copies, target, _headroom(asked, notes), used, users)
     return CapacityResult(serving_capacity(plan), tuple(notes), like.rows if like else ())
+
+
+# What reads runs is not loaded where nobody names one.
+
+
+def _constants(asked: Capacity, lens: Lens) -> Calibrated | None:
+    if asked.known is None:
+        return None
+    from twinlens.api.plan.calibrate import constants
+
+    return constants(asked.known, lens)
+
+
+def _like(asked: ServingCapacityAsked, card: Device | None, precision: str | None) -> Like | None:
+    if asked.like is None:
+        return None
+    from twinlens.api.plan.like import like_runs
+
+    return like_runs(asked.like, card, precision, asked.tensor or 1, asked.engine)
 
 
 def _read(asked: Capacity) -> tuple[Subject | None, Device | None, list[Finding]]:

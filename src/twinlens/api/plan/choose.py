@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack, cast
 
 from twinlens.api.documented import Answered
-from twinlens.api.plan.like import owns_of
 from twinlens.api.plan.reading.amount import UNREADABLE
 from twinlens.api.plan.reading.choice import (
     TRAINED_IN,
@@ -47,7 +46,7 @@ from twinlens.api.plan.reading.subject import THIS, beside_of, context_of, subje
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.choose.answer import Choice, choice, nearest
-from twinlens.planning.choose.wanted import DAY_H, Own, ServingWanted, Site, TrainingWanted, Wanted
+from twinlens.planning.choose.wanted import DAY_H, Own, Owns, ServingWanted, Site, TrainingWanted, Wanted
 from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training import Method
 from twinlens.planning.sold import RACK
@@ -134,7 +133,7 @@ def choose(model: str | None = None, **words: Unpack[PlanChooseWords]) -> Choose
     """
     asked = ChooseAsked.read(VERB.name, {"model": model, **words})
     whole = _with_this(catalogue_of(catalogue_folder(asked.catalogue)), asked.among_devices, asked.probe)
-    own = owns_of(asked.known, asked.like, whole)
+    own = _owns(asked, whole)
     share = shares_of(asked.training, asked.inference)
     served = subject_of(asked.model, whole)
     trained = subject_of(asked.training_model, whole) if asked.training_model else served
@@ -168,6 +167,15 @@ def choose(model: str | None = None, **words: Unpack[PlanChooseWords]) -> Choose
     best = {each.candidates[0].device for each in found.rankings}
     notes += tuple(note for device in whole.devices if device.name in best for note in unverified(device))
     return ChooseResult(found, notes)
+
+
+def _owns(asked: ChooseAsked, whole: Catalogue) -> Owns:
+    """Constants of one's own by lens."""
+    if asked.known is None and asked.like is None:
+        return {}
+    from twinlens.api.plan.like import owns_of  # what reads runs is not loaded where nobody names one
+
+    return owns_of(asked.known, asked.like, whole)
 
 
 def _with_this(whole: Catalogue, among_devices: str | None, probe: str | Path | None) -> Catalogue:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -127,10 +129,18 @@ def _share(device: Device) -> float:
     measured = _measured_share(device)
     if measured is not None:
         return measured
-    kind = (device.vendor, architecture(device), device.form)
-    alike = (_measured_share(each) for each in shipped().devices
-             if (each.vendor, architecture(each), each.form) == kind)  # fmt: skip
-    return min(USUAL_SHARE, *(each for each in alike if each is not None), USUAL_SHARE)
+    return _least_shares().get((device.vendor, architecture(device), device.form), USUAL_SHARE)
+
+
+@lru_cache(maxsize=1)
+def _least_shares() -> Mapping[tuple[str, str, str | None], float]:
+    """The least share of the shipped parts of a kind that were measured, at most the usual one."""
+    found: dict[tuple[str, str, str | None], float] = {}
+    for each in shipped().devices:
+        kind, measured = (each.vendor, architecture(each), each.form), _measured_share(each)
+        if measured is not None:
+            found[kind] = min(found.get(kind, USUAL_SHARE), measured)
+    return found
 
 
 def _measured_share(device: Device) -> float | None:

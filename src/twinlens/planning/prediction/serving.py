@@ -10,7 +10,7 @@ import numpy as np
 
 from twinlens.planning.prediction.constant import Values
 from twinlens.planning.prediction.place import Layout, Rates
-from twinlens.planning.prediction.step_time import decode_step, prefill, shared_s
+from twinlens.planning.prediction.step_time import decode_step, prefill, sharing
 from twinlens.planning.prediction.work import Work
 from twinlens.theory.number import Number
 
@@ -55,9 +55,10 @@ def closed_loop(
     alone = _prefill_s(work, rates, layout, fitted, prompt)
     there = np.minimum(users, most) * 1.0
     batch = there
+    added_s = interference(work, rates, layout, fitted, prompt)
     for _ in range(_ROUNDS):
         step = decode_step(work, rates, layout, fitted, batch, context).total_s
-        extra = interference_s(work, rates, layout, fitted, prompt, batch, batch / answer)
+        extra = added_s(batch, batch / answer)
         met = others(there) * batch / np.maximum(there, 1.0)  # each of them decodes for the same share of the time
         tpot = step + met / answer * extra
         spent = answer * tpot
@@ -89,8 +90,10 @@ def open_loop(
     most = np.maximum(most, 1.0)
     alone = _prefill_s(work, rates, layout, fitted, prompt)
 
+    interfering_s = interference(work, rates, layout, fitted, prompt)
+
     def added_s(there: Number) -> Number:
-        return interference_s(work, rates, layout, fitted, prompt, there + 1.0, 1.0)
+        return interfering_s(there + 1.0, 1.0)
 
     def per_token(there: Number) -> Number:
         step = decode_step(work, rates, layout, fitted, there + 1.0, context).total_s
@@ -149,7 +152,7 @@ def tokens_per_s(
     work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, prompt: Number, answer: Number
 ) -> tuple[Number, Number]:
     """Answer tokens per second of one copy that always decodes `batch` sequences, and seconds between two of one."""
-    extra = interference_s(work, rates, layout, fitted, prompt, batch, batch / answer)
+    extra = interference(work, rates, layout, fitted, prompt)(batch, batch / answer)
     step = decode_step(work, rates, layout, fitted, batch, prompt + answer / 2.0).total_s
     tpot = step + others(batch) / answer * extra
     return fitted.saturation * batch / tpot, tpot
@@ -202,16 +205,22 @@ def _prefill_s(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt:
     return prefill(work, rates, layout, fitted, prompt, prompt).total_s
 
 
-def interference_s(
-    work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number, batch: Number, per_step: Number
-) -> Number:
-    """Seconds that one prompt adds to the steps of the others: its pass, less what it shares with a step of `batch`.
+def interference(
+    work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number
+) -> Callable[[Number, Number], Number]:
+    """Seconds that one prompt adds to the steps of the others, by their number (`batch`) and by `per_step`.
 
-    `per_step`: prompts that come in one step; the step shares its reads once, however many those are.
+    It is the pass of the prompt, less what it shares with a step of `batch`. `per_step`: prompts that come in one step;
+    the step shares its reads once, however many those are.
     """
     alone = _prefill_s(work, rates, layout, fitted, prompt)
-    shared = fitted.mixed * shared_s(work, rates, layout, fitted, batch, prompt) / np.maximum(per_step, 1.0)
-    return np.maximum(alone - shared, _FELT_SHARE * alone) * fitted.interfere / (layout.data * layout.pipeline)
+    saved_s = sharing(work, rates, layout, fitted, prompt)
+
+    def added_s(batch: Number, per_step: Number) -> Number:
+        shared = fitted.mixed * saved_s(batch) / np.maximum(per_step, 1.0)
+        return np.maximum(alone - shared, _FELT_SHARE * alone) * fitted.interfere / (layout.data * layout.pipeline)
+
+    return added_s
 
 
 # Tails of latency: what 99 of 100 requests stay below, from the queue that gives the means.
@@ -243,7 +252,7 @@ def open_tail(
     """
     rate, most = float(served.requests_per_s), max(int(np.floor(float(served.most))), 1)
     is_one = most < ROOM_FOR_TWO
-    extra = float(np.ravel(interference_s(work, rates, layout, fitted, prompt, served.batch + 1.0, 1.0))[0])
+    extra = float(np.ravel(interference(work, rates, layout, fitted, prompt)(served.batch + 1.0, 1.0))[0])
     extra = float(served.prefill_s + answer * served.tpot_s) if is_one else extra
     busy, context = rate * extra, prompt + answer / 2.0
     if busy >= 1 or not math.isfinite(float(served.tpot_s)):
@@ -271,7 +280,7 @@ def closed_tail(
     brings one prompt while one decodes.
     """
     there = min(users, max(float(served.most), 1.0))
-    extra = float(np.ravel(interference_s(work, rates, layout, fitted, prompt, there, there / answer))[0])
+    extra = float(np.ravel(interference(work, rates, layout, fitted, prompt)(there, there / answer))[0])
     mean = float(fitted.burst) * (there - 1.0)
     before = min(max(LEVEL * 2.0 * mean, _poisson(mean)), there - 1.0)
     step = float(np.ravel(decode_step(work, rates, layout, fitted, there, prompt + answer / 2.0).total_s)[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,25 +68,32 @@ def prefill(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Nu
     return Parts(weights, experts, attention, _collectives(work, rates, layout, fitted, tokens), overhead)
 
 
-def shared_s(work: Work, rates: Rates, layout: Layout, fitted: Values, batch: Number, prompt: Number) -> Number:
-    """Seconds that a step of `batch` sequences and the pass of one prompt save when they run as one step.
+def sharing(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Number) -> Callable[[Number], Number]:
+    """Seconds that a step of so many sequences and the pass of one prompt save when they run as one step.
 
     The weights are read once for both, which saves nothing where the products take longer than that; and the step's
-    own overhead is paid once.
+    own overhead is paid once. What is of the prompt alone is computed once.
     """
-    tokens = np.maximum(batch / layout.pipeline, 1.0)
-    each = np.maximum(tokens / layout.data, 1.0)
-    apart = zip(
-        _weight_reads(work, rates, layout, fitted, tokens),
-        _weight_reads(work, rates, layout, fitted, prompt),
-        _weight_reads(work, rates, layout, fitted, tokens + prompt),
-        _decode_products(work, rates, layout, fitted, tokens, each),
-        _prefill_products(work, rates, layout, fitted, prompt, 1.0),
-        strict=True,
-    )
-    saved = [_roof(step, a) + _roof(own, b) - _roof(joint, a + b) for step, own, joint, a, b in apart]
+    reads = _weight_reads(work, rates, layout, fitted, prompt)
+    products = _prefill_products(work, rates, layout, fitted, prompt, 1.0)
+    passes = [_roof(own, product) for own, product in zip(reads, products, strict=True)]
     overhead = fitted.step_s + fitted.layer_s * (work.layers + work.expert_layers)
-    return np.maximum(saved[0] + saved[1], 0.0) + overhead
+
+    def saved_s(batch: Number) -> Number:
+        tokens = np.maximum(batch / layout.pipeline, 1.0)
+        each = np.maximum(tokens / layout.data, 1.0)
+        apart = zip(
+            _weight_reads(work, rates, layout, fitted, tokens),
+            _weight_reads(work, rates, layout, fitted, tokens + prompt),
+            _decode_products(work, rates, layout, fitted, tokens, each),
+            products,
+            passes,
+            strict=True,
+        )
+        saved = [_roof(step, a) + own - _roof(joint, a + b) for step, joint, a, b, own in apart]
+        return np.maximum(saved[0] + saved[1], 0.0) + overhead
+
+    return saved_s
 
 
 def _weight_reads(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number) -> tuple[Number, Number]:
