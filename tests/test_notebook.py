@@ -58,6 +58,19 @@ def test_one_of_several_found_values_is_a_card_by_itself(session: Any) -> None:
     assert "baseline" in card(session, tl.ledger(TRAINING))
 
 
+def test_every_result_shows_its_document_and_is_short_at_a_prompt(session: Any) -> None:
+    (compared, *_), (diagnosed, *_) = tl.compare(TRAINING), tl.diagnose(TRAINING)
+    checked = tl.check(tl.load(Path(tl.__file__).parent / "examples" / "batching.toml"))
+    (answers,) = tl.answers(TRAINING, to="lens=training,precision=bf16")
+    probed = tl.Probe(tl.read(TRAINING)[0].facts.executor, (), "by hand")
+    results = [compared, diagnosed, tl.ledger(TRAINING), checked, probed, answers, tl.Checked((), {})]
+    for result in results:
+        assert len(card(session, result).strip().splitlines()) <= 25
+    for result in (*results, tl.compare(TRAINING), tl.diagnose(TRAINING)):
+        assert repr(result).count("\n") < 24
+        assert len(repr(result)) < 24 * 80
+
+
 def test_what_was_found_is_a_tuple_that_can_be_copied() -> None:
     found = tl.compare(TRAINING)
     assert isinstance(found, tuple)

@@ -47,6 +47,9 @@ class Answers:
     missing: Missing | None
     lacks: str = ""
 
+    def __repr__(self) -> str:
+        return f"<Answers: {len(self.answering)} of {len(self.candidates)} points answer>"
+
     @property
     def answering(self) -> tuple[Candidate, ...]:
         return tuple(each for each in self.candidates if each.standing == "answers")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from twinlens.errors import BadInput
@@ -10,21 +12,29 @@ from twinlens.errors import BadInput
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from twinlens.api.claim import ClaimResult
-    from twinlens.comparison.ledger import Ledger
-    from twinlens.comparison.verdict import Comparison
-    from twinlens.diagnosis.diagnosis import Diagnosis
     from twinlens.measurement.study import Outcome
     from twinlens.record.run import Run, Runs
     from twinlens.stats.summary.group import Summary
 
 _MOST_RUNS = 20
+_DOCUMENTS = {
+    ("comparison.verdict", "Comparison"): ("comparing.comparison", "comparison_document"),
+    ("comparison.ledger", "Ledger"): ("comparing.ledger", "ledger_document"),
+    ("comparison.history", "History"): ("comparing.history", "history_document"),
+    ("diagnosis.diagnosis", "Diagnosis"): ("judging.diagnosis", "diagnosis_document"),
+    ("measurement.preflight.check", "Check"): ("judging.check", "check_document"),
+    ("measurement.machine.probe", "Probe"): ("judging.probe", "probe_document"),
+    ("pack.check", "Checked"): ("judging.evidence", "checked_document"),
+    ("api.claim", "ClaimResult"): ("judging.claim", "claim_document"),
+    ("api.answers", "Answers"): ("judging.answers", "answers_document"),
+}
+"""Types by module and name, and where the document of each is made."""
 
 
 def register() -> None:
     """Tell IPython. Does nothing where no session runs, and loads nothing that is heavy.
 
-    What a verb prints as a screen is shown as that text. What has no HTML here (studies, checks, estimates) shows
+    What a verb prints as a screen is shown as that text. What has no HTML here (studies, estimates) shows
     itself as text, in a line or two.
     """
     ipython: Any = sys.modules.get("IPython")
@@ -35,10 +45,8 @@ def register() -> None:
         html.for_type_by_name("twinlens.record.run", "Runs", _runs)
         html.for_type_by_name("twinlens.measurement.study", "Outcome", _outcome)
         html.for_type_by_name("twinlens.stats.summary.group", "Summary", _summary)
-        html.for_type_by_name("twinlens.comparison.verdict", "Comparison", _comparison)
-        html.for_type_by_name("twinlens.diagnosis.diagnosis", "Diagnosis", _diagnosis)
-        html.for_type_by_name("twinlens.api.claim", "ClaimResult", _claim)
-        html.for_type_by_name("twinlens.comparison.ledger", "Ledger", _ledger)
+        for (module, kind), (room, document) in _DOCUMENTS.items():
+            html.for_type_by_name(f"twinlens.{module}", kind, _shows(room, document))
 
 
 def _run(run: Run) -> str:
@@ -70,32 +78,25 @@ def _outcome(outcome: Outcome) -> str:
     return _runs(outcome.runs)
 
 
-def _comparison(comparison: Comparison) -> str:
-    from twinlens.reporting.comparing.comparison import comparison_document
-    from twinlens.reporting.document.terminal import screen
+def _shows(room: str, name: str) -> Callable[[Any], str]:
+    """Shows a value by the document of its subject, whose module is loaded then."""
 
-    return _card(screen(comparison_document((comparison,))))
+    def shown(value: Any) -> str:
+        from twinlens.reporting.document.terminal import screen
 
+        return _card(screen(getattr(import_module(f"twinlens.reporting.{room}"), name)(*_parts(value))))
 
-def _diagnosis(diagnosis: Diagnosis) -> str:
-    from twinlens.reporting.document.terminal import screen
-    from twinlens.reporting.judging.diagnosis import diagnosis_document
-
-    return _card(screen(diagnosis_document(diagnosis, diagnosis.run)))
+    return shown
 
 
-def _claim(found: ClaimResult) -> str:
-    from twinlens.reporting.document.terminal import screen
-    from twinlens.reporting.judging.claim import claim_document
-
-    return _card(screen(claim_document(found.judged)))
-
-
-def _ledger(ledger: Ledger) -> str:
-    from twinlens.reporting.comparing.ledger import ledger_document
-    from twinlens.reporting.document.terminal import screen
-
-    return _card(screen(ledger_document(ledger)))
+def _parts(value: Any) -> tuple[Any, ...]:
+    """What the document of its subject takes: several where it is of several, and a diagnosis with its head."""
+    kind = type(value).__name__
+    if kind in ("Comparison", "History"):
+        return ((value,),)
+    if kind == "Diagnosis":
+        return value, value.run
+    return (value.judged,) if kind == "ClaimResult" else (value.candidates,) if kind == "Answers" else (value,)
 
 
 def _card(screen: RenderableType) -> str:

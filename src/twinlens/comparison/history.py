@@ -13,6 +13,7 @@ from twinlens.comparison.side import Side
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.foreign_text import in_one_line
 from twinlens.stats.history import Shift, difference_of_levels, ratio_of_levels, shifts
 from twinlens.stats.metrics.definition import definition_of
 
@@ -65,6 +66,10 @@ class History:
     changes: tuple[Change, ...]
     quiet: tuple[Edit, ...]
     left_out: tuple[tuple[str, Finding], ...] = ()
+
+    def __repr__(self) -> str:
+        counted = f"{len(self.entries)} measurements, {len(self.changes)} changes"
+        return in_one_line(f"<History of {self.metric}, {self.entries[-1].side.name}: {counted}>")
 
     def __json__(self) -> dict[str, Any]:
         """A plain mapping."""

@@ -12,6 +12,7 @@ from twinlens.comparison.verdict import Comparison, compare, without_ratio
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
+from twinlens.record.foreign_text import in_one_line
 from twinlens.spec.workload.arrival import Closed, Lockstep, SingleStream
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.estimator.repeats import inverse, scaled
@@ -103,6 +104,9 @@ class Ledger:
     workload: str
     prices: Prices
     at_one_load: bool = True
+
+    def __repr__(self) -> str:
+        return in_one_line(f"<Ledger of {', '.join(step.side.name for step in self.steps)}>")
 
     @property
     def last(self) -> Step:

@@ -14,6 +14,7 @@ from twinlens.errors import BadInput, nearest
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, worst_first
+from twinlens.record.foreign_text import in_one_line
 from twinlens.spec.workload.workload import CollectiveWorkload, Own
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired.slice_rate import Rates
@@ -106,6 +107,9 @@ class Comparison:
     differences: tuple[Difference, ...]
     things: tuple[Thing, ...]
     effects: tuple[Effect, ...]
+
+    def __repr__(self) -> str:
+        return in_one_line(f"<Comparison of {self.a.name} and {self.b.name}: {self.verdict}>")
 
     def __json__(self) -> dict[str, Any]:
         return {

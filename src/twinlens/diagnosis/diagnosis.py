@@ -31,6 +31,7 @@ from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
+from twinlens.record.foreign_text import in_one_line
 from twinlens.record.run import Run
 from twinlens.stats.summary.group import Summary
 
@@ -70,6 +71,9 @@ class Diagnosis:
     quantising: tuple[Finding, ...]
     tried: tuple[Finding, ...]
     region: tuple[Finding, ...]
+
+    def __repr__(self) -> str:
+        return in_one_line(f"<Diagnosis of {self.run}: {self.verdict.code} ({self.verdict.subject})>")
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""

@@ -38,6 +38,10 @@ class Checked:
     findings: tuple[Finding, ...]
     about: Mapping[str, Any]
 
+    def __repr__(self) -> str:
+        codes = ", ".join(each.code for each in self.findings)
+        return in_one_line(f"<Checked: {'passes' if self.is_good else 'does not pass'} ({codes})>")
+
     @property
     def is_good(self) -> bool:
         """Whether nothing was changed, and the signature, where there is one or one was asked for, is right."""

@@ -118,6 +118,9 @@ class Probe:
     notes: tuple[str, ...] = ()
     collectives: CollectiveProbe | None = None
 
+    def __repr__(self) -> str:
+        return f"<Probe: {len(self.record.facts)} facts, {len(self.ceilings)} ceilings>"
+
     def completeness(self) -> dict[str, Completeness]:
         """How whole the record is for each lens, before any run has added what only a run can say."""
         return {lens: self.record.completeness(lens) for lens in ("training", "inference")}
