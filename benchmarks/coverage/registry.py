@@ -72,7 +72,7 @@ KINDS = (
             "stats/metrics/fidelity.py:_clip", "stats/metrics/fidelity.py:_exponential",
             "stats/metrics/training.py:_gap", "stats/metrics/training.py:_share_of_time",
             "stats/server/metrics.py:_levels", "stats/serving/metrics.py:_not_negative",
-            "stats/serving/latency.py:waits", "stats/steady/segment.py:retention", "api/plan/measured.py:measured",
+            "stats/serving/latency.py:waits", "stats/steady/segment.py:retention", "api/plan/like.py:measured",
             "diagnosis/scale_out.py:utilisation",
         ),
     ),

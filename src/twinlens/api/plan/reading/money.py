@@ -120,7 +120,7 @@ def traffic_of(asked: Paid, way: str, modelled: Predicted | None) -> tuple[Traff
         raise BadInput("--throughput, --like and --model each say how fast it is; give one of them", code=UNREADABLE)
     rate, ahead, after = asked.throughput, asked.input_tokens, asked.output_tokens
     if asked.like is not None:
-        from twinlens.api.plan.measured import measured
+        from twinlens.api.plan.like import measured
 
         run = measured(asked.like)
         return Traffic(run.throughput, ahead or run.input_tokens, after or run.output_tokens), run.power_w, ()
