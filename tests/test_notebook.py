@@ -61,7 +61,7 @@ def test_one_of_several_found_values_is_a_card_by_itself(session: Any) -> None:
 
 def test_every_result_shows_its_document_and_is_short_at_a_prompt(session: Any) -> None:
     (compared, *_), (diagnosed, *_) = tl.compare(TRAINING), tl.diagnose(TRAINING)
-    checked = tl.check(tl.load(Path(tl.__file__).parent / "examples" / "batching.toml"))
+    checked = tl.check("batching")
     (answers,) = tl.answers(TRAINING, to="lens=training,precision=bf16")
     probed = tl.Probe(tl.read(TRAINING)[0].facts.executor, (), "by hand")
     results = [compared, diagnosed, tl.ledger(TRAINING), checked, probed, answers, tl.Checked((), {})]
