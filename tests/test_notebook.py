@@ -6,7 +6,6 @@ import copy
 import html
 import pickle
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
