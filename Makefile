@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test test-slow test-vllm lint shown ladder reference changes bench clean browser
+.PHONY: all demo test test-slow test-vllm lint shown ladder reference changes docs bench clean browser
 all: .venv/ready
 
 # Training in fp8 takes torchao, which nothing on a processor needs.
@@ -92,6 +92,15 @@ shown: .venv/ready
 reference: .venv/ready
 	$(BIN)/python -m twinlens.cli.table && $(BIN)/python -m twinlens.reporting.reference && $(BIN)/python -m benchmarks.sizes \
 	  && $(BIN)/python -m benchmarks.decisions
+
+# The documentation as a site with search, in build/docs/site: it fetches nothing, and a link to nothing ends the build.
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt -e '.[docs]'
+	touch $@
+
+docs: .venv/docs
+	$(BIN)/python -m benchmarks.site
+	cd build/docs && $(CURDIR)/$(BIN)/zensical build --clean --strict -f zensical.toml
 
 # What the next release will list, from changelog.d.
 changes: .venv/ready
