@@ -75,7 +75,7 @@ def test_what_is_not_valid_says_so_before_its_number(page: Page) -> None:
 
 
 def test_energy_and_fidelity_stand_beside_speed(page: Page) -> None:
-    assert "not measured" in page.text
+    assert "Not measured: " in page.text
     assert "energy (no readable energy counter on this host" in page.text
     for word in ("fail", "reference", "top-1 98.5%"):
         assert word in page.text

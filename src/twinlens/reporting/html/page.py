@@ -6,14 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Validity
 from twinlens.reporting import display
 from twinlens.reporting.chart.all import Charts
+from twinlens.reporting.document.block import Section
+from twinlens.reporting.document.html import Part, parts
 from twinlens.reporting.gate import Word, agreement_words, gate_reason, gate_word, why_no_gate
 from twinlens.reporting.machine import machine_words
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import precision_of
+from twinlens.reporting.run.grid import metric_blocks
 from twinlens.reporting.run.subject import subject
 from twinlens.reporting.text.column import Column, absences, columns, measured
 from twinlens.reporting.text.sentence import against, reference_of
@@ -53,19 +55,6 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
-    """One metric of one operating point, in full."""
-
-    id: str
-    label: str
-    value: str
-    interval: str
-    n: str
-    origin: str
-    how: str
-
-
-@dataclass(frozen=True, slots=True)
 class LensPart:
     """One model under one lens: its table, its charts and all its metrics."""
 
@@ -78,7 +67,7 @@ class LensPart:
     intervals: str
     absent: str
     charts: Charts
-    details: tuple[tuple[str, tuple[Detail, ...]], ...]
+    details: tuple[Part, ...]
 
 
 def part(lens: LensView, entries: Sequence[Entry], charts: Charts, turns: Sequence[Paired] = ()) -> LensPart:
@@ -99,13 +88,13 @@ def part(lens: LensView, entries: Sequence[Entry], charts: Charts, turns: Sequen
         intervals(groups, shown),
         absences(wanted, groups),
         charts,
-        tuple((entry.name, details_of(entry.group)) for entry in entries),
+        details_of(entries),
     )
 
 
-def metric_ids(details: Iterable[tuple[str, tuple[Detail, ...]]], heads: Iterable[str]) -> tuple[str, ...]:
-    """Every known metric that the page shows, in details or as a head, in the order of the definitions."""
-    shown = {detail.id for _, rows in details for detail in rows} | set(heads)
+def metric_ids(view: View, heads: Iterable[str]) -> tuple[str, ...]:
+    """Every known metric that the page shows, of a point or as a head, in the order of the definitions."""
+    shown = {id for lens in view.lenses for group in lens.groups for id in group.metrics} | set(heads)
     return tuple(id for id in METRICS if id in shown)
 
 
@@ -172,25 +161,22 @@ def _factor(group: Group, groups: list[Group], turns: Sequence[Paired]) -> Cell:
     return Cell(display.factor(ratio), display.factor_bounds(ratio) or "no interval", display.method(ratio))
 
 
-def details_of(group: Group) -> tuple[Detail, ...]:
-    """Every metric of a group in full, in the order of the definitions."""
-    order = [id for id in METRICS if id in group.metrics]
-    order += [id for id in group.metrics if id not in METRICS]
-    return tuple(_detail(id, group.metrics[id], group) for id in order)
+def details_of(entries: Sequence[Entry]) -> tuple[Part, ...]:
+    """Every metric of each point in full, a fold a point."""
+    return tuple(parts([_detail(entry.name, entry.group) for entry in entries]))
 
 
-def _detail(metric: str, estimate: Estimate, group: Group) -> Detail:
-    label = METRICS[metric].label if metric in METRICS else display.clean(metric, 40)
-    if estimate.value is None:
-        why = next(
-            (run.metrics[metric].lacks for run in group.runs if metric in run.metrics and run.metrics[metric].reason),
-            "",
-        )
-        return Detail(metric, label, "not measured", "", "", "", display.clean(why or estimate.lacks))
-    kind = {"": "", "range": " (range)"}.get(display.level(estimate), f" ({display.level(estimate)})")
-    count = f"{estimate.n:,}" if estimate.n is not None else display.ABSENT
-    interval = (display.bounds(estimate) or display.ABSENT) + kind
-    return Detail(metric, label, display.value(estimate), interval, count, estimate.origin, display.method(estimate))
+def _detail(name: str, group: Group) -> Section:
+    def lacks(metric: str) -> str:
+        """Why the first run that says so has none."""
+        known = (run.metrics[metric] for run in group.runs if metric in run.metrics)
+        return next((each.lacks for each in known if each.reason), "")
+
+    caption = (
+        f"{group.lens.capitalize()} of {display.clean(group.model, 60)}, {name}: every metric with its interval, "
+        "number of observations, origin and method."
+    )
+    return Section(f"All metrics of {name}", metric_blocks(group.metrics, caption, lacks))
 
 
 def why(summary: Summary) -> str:

@@ -45,13 +45,12 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
         for entries, drawn in zip(lens.parts, charts(lens, turns), strict=True)
     ]
     served = {lens.lens: served_parts(lens, view.searches) for lens in view.lenses}
+    diagnosed = {lens.lens: diagnosed_points(lens, diagnose) for lens in view.lenses}
+    said = sentences(view.groups("training"), view.groups("inference"), searches=view.searches, paired=turns)
     every = [part for served_part in served.values() for part in served_part]
-    details = [each for part in parts for each in part.details] + [each for part in every for each in part.details]
     shown = [column for part in parts for column in part.columns]
     shown += [column for part in every for table in part.tables for column in table.columns]
     shown += [column for part in every for table in part.tables if table.held for column in table.held.columns]
-    diagnosed = {lens.lens: diagnosed_points(lens, diagnose) for lens in view.lenses}
-    said = sentences(view.groups("training"), view.groups("inference"), searches=view.searches, paired=turns)
     heads = [id for column in shown for id in column.ids[:1]] + [id for part in every for id, _ in part.checks.heads]
     return environment().get_template("report.html.j2").render(
         view=view,
@@ -77,7 +76,7 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
         why=page.why,
         colour=colour,
         methods=reproduce(view),
-        definitions=definitions(page.metric_ids(details, heads)),
+        definitions=definitions(page.metric_ids(view, heads)),
     )  # fmt: skip
 
 

@@ -19,8 +19,9 @@ from twinlens.reporting.chart.pareto import pareto_chart
 from twinlens.reporting.chart.search import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
+from twinlens.reporting.document.html import Part
 from twinlens.reporting.gate import gate_reason, gate_word
-from twinlens.reporting.html.page import Cell, Detail, details_of, intervals
+from twinlens.reporting.html.page import Cell, details_of, intervals
 from twinlens.reporting.html.validity import Checks, GuardRow, calibration, checks_of, guards
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import machine_words
@@ -106,7 +107,7 @@ class ServedPart:
     searches: tuple[SearchPart, ...]
     figures: tuple[Figure, ...]
     timelines: tuple[Figure, ...]
-    details: tuple[tuple[str, tuple[Detail, ...]], ...]
+    details: tuple[Part, ...]
     switches: Mapping[str, object] | None = None
 
 
@@ -146,7 +147,7 @@ def _part(lens: LensView, entries: tuple[Entry, ...], mark: str, searches: tuple
         ),
         tuple(chart for chart in drawn if chart is not None),
         tuple(chart for chart in times if chart is not None),
-        tuple((entry.name, details_of(entry.group)) for entry in entries),
+        details_of(entries),
         _switches(entries),
     )
 
