@@ -24,6 +24,7 @@ from twinlens.reporting.html.validity import validity
 from twinlens.reporting.judging.diagnosis import Diagnose, Points, diagnosed_points, points_blocks
 from twinlens.reporting.load_kind import is_driven
 from twinlens.reporting.paired import ratios_lead
+from twinlens.reporting.text.policies import HOLD_COLUMNS
 from twinlens.reporting.text.sentence import sentences
 from twinlens.reporting.view import LENSES, Entry, View, headline
 from twinlens.reporting.wording.finding import label_words, sentence_of
@@ -50,7 +51,7 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
     every = [part for served_part in served.values() for part in served_part]
     shown = [column for part in parts for column in part.columns]
     shown += [column for part in every for table in part.tables for column in table.columns]
-    shown += [column for part in every for table in part.tables if table.held for column in table.held.columns]
+    shown += [column for part in every for table in part.tables if table.held for column in HOLD_COLUMNS]
     heads = [id for column in shown for id in column.ids[:1]] + [id for part in every for id, _ in part.checks.heads]
     return environment().get_template("report.html.j2").render(
         view=view,

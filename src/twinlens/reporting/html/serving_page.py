@@ -19,18 +19,19 @@ from twinlens.reporting.chart.pareto import pareto_chart
 from twinlens.reporting.chart.search import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
-from twinlens.reporting.document.html import Part
+from twinlens.reporting.document.block import Line
+from twinlens.reporting.document.html import Part, parts
 from twinlens.reporting.gate import gate_reason, gate_word
 from twinlens.reporting.html.page import Cell, details_of, intervals
 from twinlens.reporting.html.validity import Checks, GuardRow, calibration, checks_of, guards
 from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, load_of, place_of
 from twinlens.reporting.machine import machine_words
-from twinlens.reporting.run.grid import share_ends
+from twinlens.reporting.run.grid import TablePart, figures_table, share_ends
 from twinlens.reporting.search import outcome_words, search_interval
 from twinlens.reporting.search import swept_point as where_of
 from twinlens.reporting.tables import SWITCH_LEGEND, switch_heads, switch_lines, switch_remarks
 from twinlens.reporting.text.column import GATE, PLACE_HEADS, Column, absences, measured, served_columns
-from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies
+from twinlens.reporting.text.policies import HOLD_COLUMNS, WHY, choices, has_policies
 from twinlens.reporting.view import Entry, LensView
 from twinlens.reporting.wording.finding import clause_of, label_words
 from twinlens.stats.metrics.definition import METRICS
@@ -48,26 +49,6 @@ class ServedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRow:
-    """Requests that a policy kept back at one point, and why."""
-
-    entry: Entry
-    place: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HeldTable:
-    """The policies of one load side by side, and what comes of the comparison."""
-
-    title: str
-    why: str
-    columns: tuple[Column, ...]
-    rows: tuple[HeldRow, ...]
-    choices: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ServedTable:
     """The points of one load: never two loads in one table."""
 
@@ -77,7 +58,8 @@ class ServedTable:
     rows: tuple[ServedRow, ...]
     intervals: str
     absent: str
-    held: HeldTable | None = None
+    held: tuple[Part, ...] = ()
+    """Requests that each policy kept back and why, and which policy to take."""
     choices: tuple[str, ...] = ()
     """Which executor or switch to take; of policies they stand in `held`."""
 
@@ -173,22 +155,19 @@ def _table(entries: tuple[Entry, ...], load: LoadKind) -> ServedTable:
     wanted = served_columns(groups)
     shown = measured(wanted, groups)
     rows = tuple(_row(entry, shown) for entry in here)
-    held = _held(here)
+    held = _held(load, here)
     chosen = () if held else choices(groups, _runs(here))
     return ServedTable(
         TITLES[load], PLACE_HEADS[load], shown, rows, intervals(groups, shown), absences(wanted, groups), held, chosen
     )
 
 
-def _held(entries: list[Entry]) -> HeldTable | None:
-    groups = [entry.group for entry in entries]
+def _held(load: LoadKind, entries: Sequence[Entry]) -> tuple[Part, ...]:
+    groups = tuple(entry.group for entry in entries)
     if not has_policies(groups):
-        return None
-    rows = tuple(
-        HeldRow(entry, f"{place_of(entry.group):.4g}", tuple(_cell(column, entry.group) for column in HOLD_COLUMNS))
-        for entry in entries
-    )
-    return HeldTable(HELD, WHY, HOLD_COLUMNS, rows, choices(groups, _runs(entries)))
+        return ()
+    table = figures_table(TablePart(groups[0].lens, load, groups), HOLD_COLUMNS, WHY)
+    return tuple(parts([*map(Line, choices(groups, _runs(entries))), table]))
 
 
 def _runs(entries: Sequence[Entry]) -> dict[str, Run]:
