@@ -25,7 +25,7 @@ from twinlens.pack.unpacked import laid_out
 from twinlens.record.codec import encode
 from twinlens.record.run import Run
 from twinlens.record.store import now_utc, read_run
-from twinlens.reporting.text.evidence_readme import readme
+from twinlens.reporting.judging.evidence import readme
 from twinlens.stats.run_summary import to_json
 from twinlens.stats.summary.group import Summary
 from twinlens.version import __version__

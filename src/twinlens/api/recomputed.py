@@ -18,7 +18,7 @@ from twinlens.record.finding import Finding
 from twinlens.record.foreign_text import in_one_line
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
-from twinlens.reporting.text.evidence_readme import readme
+from twinlens.reporting.judging.evidence import readme
 from twinlens.reporting.view import Material
 from twinlens.stats.run_summary import summarise
 from twinlens.stats.summary.group import Summary

@@ -1,1 +1,1 @@
-"""Documents of judgements: claims, packs, self-tests, and which runs answer a question."""
+"""Documents of judgements: claims, packs, self-tests, diagnoses, checks, probes, and which runs answer a question."""
