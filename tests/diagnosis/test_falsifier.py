@@ -208,6 +208,7 @@ def test_the_rate_is_that_of_the_phase_the_verdict_is_about() -> None:
     assert metric_of(COMPUTE, ("training_tokens_per_s",)) == "training_tokens_per_s"
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize(("per_request_s", "ruling"), [(0.0001, "confirmed"), (0.008, "refuted")])
 def test_on_a_machine_of_known_laws_the_ruling_is_the_law(per_request_s: float, ruling: str, tmp_path: Path) -> None:
@@ -232,6 +233,7 @@ def test_on_a_machine_of_known_laws_the_ruling_is_the_law(per_request_s: float, 
     assert says.get(finding.numbers["ruling"], "undecided") in sentence_of(finding)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize(("per_token_s", "ruling"), [(0.0, "confirmed"), (0.002, "refuted")])
 def test_prefill_is_tried_by_its_own_rate(per_token_s: float, ruling: str, tmp_path: Path) -> None:
@@ -248,6 +250,7 @@ def test_prefill_is_tried_by_its_own_rate(per_token_s: float, ruling: str, tmp_p
     assert (finding.evidence["ratio"].value > 1.5) is (ruling == "confirmed")
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize(("per_request_s", "ruling"), [(0.0, "confirmed"), (0.008, "refuted")])
 def test_a_server_under_open_load_is_tried_in_a_closed_loop(per_request_s: float, ruling: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from twinlens.api.falsify import tried_on
 from twinlens.measurement.study import measure_study
 from twinlens.reporting.wording.finding import sentence_of
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.alone]
 for name in ("torch", "transformers", "uvicorn", "fastapi"):
     pytest.importorskip(name, reason="needs the torch and serve extras")
 

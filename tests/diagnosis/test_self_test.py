@@ -209,6 +209,7 @@ def test_a_request_larger_than_the_cache_runs_alone() -> None:
 
 
 @pytest.mark.torch
+@pytest.mark.trial
 @pytest.mark.slow
 def test_no_resource_is_named_wrongly_on_this_machine() -> None:
     """A busy machine may leave some undecided; none is named wrongly, wherever the test runs."""

@@ -122,6 +122,7 @@ def test_the_examples_of_adapters_train_by_every_method_and_serve_both_ways(tmp_
     assert {summary_of(run).point["adapter"] for run in served.runs} == {"merged", "unmerged"}
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_the_serving_example_measures_a_server_that_is_up(tmp_path: Path) -> None:
     with null_server(0.02, 0.005) as server:
@@ -141,6 +142,7 @@ def test_the_serving_example_measures_a_server_that_is_up(tmp_path: Path) -> Non
         assert (run.folder / "schedule.arrow").exists()
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_the_batching_example_compares_three_policies_on_the_same_arrivals(tmp_path: Path) -> None:
     with null_server(0.02, 0.005) as server:

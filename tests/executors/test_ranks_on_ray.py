@@ -16,7 +16,7 @@ from twinlens.executors.torch.parallel.trainer import ParallelTrainer
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.spec.study import RunSpec
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.alone, pytest.mark.torch]
 pytest.importorskip("ray", reason="needs the ray extra")
 
 

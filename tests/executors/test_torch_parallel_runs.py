@@ -202,6 +202,7 @@ def test_a_rank_that_is_killed_ends_the_run_its_rows_are_kept_and_no_process_is_
     assert not [pid for pid, born_s in born.items() if is_alive(pid, born_s)]
 
 
+@pytest.mark.alone
 def test_a_rank_that_is_slow_in_every_exchange_is_named() -> None:
     world = Ranks(3, 1, 180.0)
     try:

@@ -207,6 +207,7 @@ def test_a_run_that_fails_stops_its_search_and_is_tried_again_later(tmp_path: Pa
     assert unfinished_search(broken, tmp_path) == outcome.folder
 
 
+@pytest.mark.trial
 @pytest.mark.slow
 def test_a_real_server_of_known_capacity_is_bracketed(tmp_path: Path) -> None:
     turn, service_s = threading.Lock(), 0.035

@@ -24,7 +24,7 @@ from twinlens.record.store import find_runs
 from twinlens.schedule.build import planned_load
 from twinlens.spec.load import dump
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.alone]
 ray = pytest.importorskip("ray", reason="needs the ray extra")
 
 NODE = {"num_cpus": 1, "object_store_memory": 100_000_000}

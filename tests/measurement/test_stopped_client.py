@@ -17,6 +17,7 @@ from twinlens.network.null_server import null_server
 from twinlens.record.store import read_run
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_a_client_that_was_stopped_for_a_second_makes_its_run_invalid(tmp_path: Path) -> None:
     with null_server(ttft_s=0.05, itl_s=0.01, life_s=120) as server:

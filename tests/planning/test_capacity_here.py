@@ -15,7 +15,7 @@ from twinlens.cli.main import app
 from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.calibrate import calibrated
 
-pytestmark = [pytest.mark.slow, pytest.mark.torch]
+pytestmark = [pytest.mark.slow, pytest.mark.trial, pytest.mark.torch]
 for extra in ("torch", "transformers", "uvicorn", "fastapi"):
     pytest.importorskip(extra, reason="needs the torch and serve extras")
 
