@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from benchmarks.columns import WIDTH, folded, pages
 from benchmarks.decisions import decisions, index, rooms
+from benchmarks.inputs import kept
 from benchmarks.published import PACKS, published
 from click.testing import CliRunner
 
@@ -131,6 +132,18 @@ def test_a_fragment_of_the_changelog_is_one_paragraph_of_a_known_kind() -> None:
         text = path.read_text(encoding="utf-8").strip()
         assert text.endswith((".", ")")), path.name
         assert not re.search(r"\A[-*#]|\n\s*\n", text), f"{path.name}: no dash, no head, no second paragraph"
+
+
+def test_every_table_that_a_fit_reads_is_listed_with_its_hash_and_its_sources() -> None:
+    read = {
+        name for path in (ROOT / "benchmarks").rglob("*.py") for name in re.findall(r'"(\w+\.csv)"', path.read_text())
+    }
+    assert read
+    assert read <= set(kept())
+    for each in kept().values():
+        assert re.fullmatch("[0-9a-f]{64}", each["sha256"])
+        assert each["from"]
+        assert all(each["from"].values())
 
 
 def test_the_changelog_has_the_place_where_a_release_is_put_in() -> None:

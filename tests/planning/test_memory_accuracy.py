@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.inputs import differing
 from benchmarks.memory_of_plans import FITTED, PAGE, cases, had_room, page, ran
 
 from twinlens.planning.fit.answer import MEMORY_ERROR, TRAINING_SHORT
@@ -21,6 +22,11 @@ def errors(source: str, what: str) -> dict[str, float]:
         for case in CASES
         if (case.source, case.what) == (source, what) and case.error is not None
     }
+
+
+def test_the_tables_are_those_that_the_list_of_inputs_names() -> None:
+    assert SHARED is not None
+    assert differing(SHARED / "validation") == [], "python -m benchmarks.inputs --data DIR --save, after a new fit"
 
 
 def test_every_row_is_told_or_refused_with_a_reason() -> None:
