@@ -185,6 +185,13 @@ def test_on_a_phone_the_figures_of_both_lenses_are_on_the_first_screen_and_share
     assert len(set(widths)) == 1, "a bar that is twice as long stands for twice the rate"
 
 
+def test_all_unfolds_every_metric(browser: Any, report: Path, tmp_path: Path) -> None:
+    whole = write(view(study(tmp_path / "runs")), tmp_path / "all.html", unfolded=True)
+    closed = "[...document.querySelectorAll('details')].filter(one => !one.open).length"
+    assert Opened(browser, report, 1280).ask(closed) > 0
+    assert Opened(browser, whole, 1280).ask(closed) == 0
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_checker_of_accessibility_finds_nothing_serious(browser: Any, report: Path, width: int, scheme: str) -> None:

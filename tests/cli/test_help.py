@@ -78,4 +78,5 @@ def test_a_check_is_a_screen_and_the_spec_stands_behind_a_flag(tmp_path: Path) -
     rates = ",".join(str(rate) for rate in range(1, 31))
     many = call("check", "chat", "--at", f"rate_per_s={rates}").stdout
     assert len(many.splitlines()) <= 24
-    assert "more rates: --all" in many
+    assert "… 25 more lines: --all" in many
+    assert "at 30/s about" in call("check", "chat", "--at", f"rate_per_s={rates}", "--all").stdout

@@ -192,6 +192,7 @@ class Report(Question):
 
     runs: Runs
     file: Annotated[Path, telling("Where the page is written.", PAGE, "-o", "--output")] = Path("report.html")
+    all_: Annotated[bool, telling("Nothing is folded: every metric, chart and method in sight.", FLAG)] = False
 
 
 class Claim(Question):

@@ -15,8 +15,12 @@ from twinlens.record.run import Run
 
 
 @asks(REPORT)
-def report(runs: Iterable[Run], to: str | Path, title: str | None = None, left_out: Sequence[str] = ()) -> Path:
-    """Write one self-contained HTML file. Returns its path. `left_out`: sentences on runs that it lacks.
+def report(
+    runs: Iterable[Run], to: str | Path, title: str | None = None, left_out: Sequence[str] = (), *, all_: bool = False
+) -> Path:
+    """Write one self-contained HTML file. Returns its path.
+
+    `left_out`: sentences on runs that it lacks. `all_`: nothing is folded.
 
     Raises BadInput where the folder of `to` is not there.
     """
@@ -27,5 +31,10 @@ def report(runs: Iterable[Run], to: str | Path, title: str | None = None, left_o
     if not path.parent.is_dir():
         raise BadInput(f"there is no folder {str(path.parent)!r} for the report; make it, or give -o another path")
     material = material_of(chosen)
-    write(view(material, title, searches_of(chosen, skip_broken=bool(left_out)), left_out), path, diagnoser(material))
+    write(
+        view(material, title, searches_of(chosen, skip_broken=bool(left_out)), left_out),
+        path,
+        diagnoser(material),
+        unfolded=all_,
+    )
     return path

@@ -15,7 +15,7 @@ def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
         asked = Report.read(name, given)
         runs = read(*asked.runs, skip_broken=True)
-        report(runs, asked.file, left_out=[f"A run is left out: {fault}." for fault in runs.faults])
+        report(runs, asked.file, all_=asked.all_, left_out=[f"A run is left out: {fault}." for fault in runs.faults])
         err().print(f"report: {asked.file.resolve()}", soft_wrap=True)
         if runs.faults:
             raise runs.fault

@@ -81,9 +81,13 @@ def render(view: View, diagnose: Diagnose = diagnose_repeats) -> str:
     )  # fmt: skip
 
 
-def write(view: View, path: str | Path, diagnose: Diagnose = diagnose_repeats) -> Path:
-    """Write the report to `path`, making its folder. Raises BadInput (TL207) when the disk refuses it."""
-    return write_page(render(view, diagnose), path)
+def write(view: View, path: str | Path, diagnose: Diagnose = diagnose_repeats, *, unfolded: bool = False) -> Path:
+    """Write the report to `path`, making its folder. Raises BadInput (TL207) when the disk refuses it.
+
+    `unfolded`: every fold is open.
+    """
+    page = render(view, diagnose)
+    return write_page(page.replace("<details", "<details open") if unfolded else page, path)
 
 
 # The two panels that open a report: of each lens a picture of its rate, what binds it, and one plain sentence.
