@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.disturber import disturbed
 from benchmarks.finding import Finding
-from twinlens.api.demo import demo_studies
+from twinlens.api.measuring.demo import demo_studies
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate

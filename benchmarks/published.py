@@ -43,7 +43,7 @@ def publish(study: Path) -> Path:
     commit = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     place = FOLDER / study.name
     place.mkdir(exist_ok=True)
-    with patch("twinlens.api.evidence.__version__", f"{__version__}+{commit}"):
+    with patch("twinlens.api.judging.evidence.__version__", f"{__version__}+{commit}"):
         tl.evidence(study, to=place / "evidence.zip")
     return place / "evidence.zip"
 

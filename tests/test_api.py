@@ -13,7 +13,7 @@ from rich.console import Console
 
 import twinlens as tl
 from material import for_rows, inference, measured, study_of, training
-from twinlens.api import progress
+from twinlens.api.measuring import progress
 from twinlens.errors import BadInput
 from twinlens.measurement.event import Event
 from twinlens.record.store import create_run

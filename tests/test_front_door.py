@@ -49,7 +49,7 @@ def test_what_is_listed_is_what_the_command_prints() -> None:
 
 def test_the_demo_measures_its_studies_and_writes_one_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = (study_of(training("fake")), study_of(inference("fake")))
-    monkeypatch.setattr("twinlens.api.demo.demo_studies", lambda: small)
+    monkeypatch.setattr("twinlens.api.measuring.demo.demo_studies", lambda: small)
     done = tl.demo(tmp_path, watch=None)
     assert [run.lens for run in done.runs] == ["training", "inference"]
     assert "Twinlens demo" in done.report.read_text(encoding="utf-8")
@@ -81,7 +81,7 @@ def test_a_name_that_is_used_costs_only_its_own() -> None:
 
 
 def test_verbs_and_packages_live_side_by_side() -> None:
-    assert said(SHADOWED) == "twinlens.api.studies twinlens.api.report twinlens.measurement.study\n"
+    assert said(SHADOWED) == "twinlens.api.measuring.studies twinlens.api.report twinlens.measurement.study\n"
 
 
 def test_the_whole_way_in_python(tmp_path: Path) -> None:

@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, Any
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
-    from twinlens.api.answers import Answers, answers
-    from twinlens.api.claim import ClaimResult, claim
     from twinlens.api.compare import broken_limits, compare, ledger
-    from twinlens.api.demo import Demo, demo
     from twinlens.api.diagnose import diagnose
-    from twinlens.api.evidence import evidence, verify
-    from twinlens.api.falsify import falsify
-    from twinlens.api.gate import gate
     from twinlens.api.history import history
+    from twinlens.api.judging.answers import Answers, answers
+    from twinlens.api.judging.claim import ClaimResult, claim
+    from twinlens.api.judging.evidence import evidence, verify
+    from twinlens.api.judging.falsify import falsify
+    from twinlens.api.measuring.demo import Demo, demo
+    from twinlens.api.measuring.gate import gate
+    from twinlens.api.measuring.progress import Progress
+    from twinlens.api.measuring.spec_asked import new
+    from twinlens.api.measuring.studies import check, measure
+    from twinlens.api.measuring.watch import lightning_callback, trainer_callback, watch
     from twinlens.api.plan import verbs as plan
     from twinlens.api.plan.calibrate import Calibration
     from twinlens.api.plan.capacity import CapacityResult
@@ -38,14 +42,10 @@ if TYPE_CHECKING:
     from twinlens.api.plan.model import ModelResult
     from twinlens.api.plan.quotes import QuotesResult
     from twinlens.api.plan.roi import RoiResult
-    from twinlens.api.progress import Progress
     from twinlens.api.reference import explain, probe
     from twinlens.api.report import report
     from twinlens.api.runs import frame, peers, read, rows, show, summary
-    from twinlens.api.spec_asked import new
-    from twinlens.api.studies import check, measure
     from twinlens.api.table import Table, table
-    from twinlens.api.watch import lightning_callback, trainer_callback, watch
     from twinlens.comparison.history import History
     from twinlens.comparison.ledger import Ledger
     from twinlens.comparison.verdict import Comparison
@@ -69,16 +69,16 @@ if TYPE_CHECKING:
 
 
 _NAMES = {
-    "twinlens.api.answers": ("Answers", "answers"),
-    "twinlens.api.claim": ("ClaimResult", "claim"),
+    "twinlens.api.judging.answers": ("Answers", "answers"),
+    "twinlens.api.judging.claim": ("ClaimResult", "claim"),
     "twinlens.api.compare": ("broken_limits", "compare", "ledger"),
-    "twinlens.api.demo": ("Demo", "demo"),
+    "twinlens.api.measuring.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
-    "twinlens.api.evidence": ("evidence", "verify"),
-    "twinlens.api.falsify": ("falsify",),
-    "twinlens.api.gate": ("gate",),
+    "twinlens.api.judging.evidence": ("evidence", "verify"),
+    "twinlens.api.judging.falsify": ("falsify",),
+    "twinlens.api.measuring.gate": ("gate",),
     "twinlens.api.history": ("history",),
-    "twinlens.api.spec_asked": ("new",),
+    "twinlens.api.measuring.spec_asked": ("new",),
     "twinlens.api.plan.calibrate": ("Calibration",),
     "twinlens.api.plan.capacity": ("CapacityResult",),
     "twinlens.api.plan.check": ("CheckResult",),
@@ -90,13 +90,13 @@ _NAMES = {
     "twinlens.api.plan.model": ("ModelResult",),
     "twinlens.api.plan.quotes": ("QuotesResult",),
     "twinlens.api.plan.roi": ("RoiResult",),
-    "twinlens.api.progress": ("Progress",),
+    "twinlens.api.measuring.progress": ("Progress",),
     "twinlens.api.reference": ("explain", "list", "probe"),
     "twinlens.api.report": ("report",),
     "twinlens.api.runs": ("frame", "peers", "read", "rows", "show", "summary"),
-    "twinlens.api.studies": ("check", "measure"),
+    "twinlens.api.measuring.studies": ("check", "measure"),
     "twinlens.api.table": ("table", "Table"),
-    "twinlens.api.watch": ("lightning_callback", "trainer_callback", "watch"),
+    "twinlens.api.measuring.watch": ("lightning_callback", "trainer_callback", "watch"),
     "twinlens.comparison.history": ("History",),
     "twinlens.comparison.ledger": ("Ledger",),
     "twinlens.comparison.verdict": ("Comparison",),

@@ -11,7 +11,7 @@ from rich.console import Console
 from test_claim_figures import FIGURES
 
 import twinlens as tl
-from twinlens.api.claim import FIELDS
+from twinlens.api.judging.claim import FIELDS
 from twinlens.cli.main import app
 from twinlens.reporting.document.terminal import screen as in_terminal
 from twinlens.reporting.judging.claim import claim_document

@@ -74,7 +74,7 @@ def test_the_first_lines_of_several_points_name_what_is_not_ranked_and_why(tmp_p
 
 
 def test_a_try_that_failed_and_was_made_again_does_not_fail_the_gate(tmp_path: Path) -> None:
-    from twinlens.api.gate import gate
+    from twinlens.api.measuring.gate import gate
     from twinlens.measurement.study import Outcome
     from twinlens.record.store import end_run, find_runs
 
@@ -148,7 +148,7 @@ def test_rows_of_a_finished_run_that_are_gone_are_no_finished_run_of_none(tmp_pa
 def test_a_gate_is_red_where_a_check_failed_however_steady_the_run(
     tmp_path: Path, change: dict[str, Any], says: str
 ) -> None:
-    from twinlens.api.gate import gate
+    from twinlens.api.measuring.gate import gate
     from twinlens.measurement.study import Outcome
 
     run = measured(tmp_path, inference("fake", options={"noise": 0.02}, protocol=LONG))

@@ -25,7 +25,7 @@ def on_the_fake(study: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_demo_leaves_a_core_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    from twinlens.api import demo
+    from twinlens.api.measuring import demo
 
     monkeypatch.setattr(demo, "usable_cores", lambda: 8)
     threads = {study.name: study.executor.threads for study in demo.demo_studies()}
@@ -34,7 +34,7 @@ def test_the_demo_leaves_a_core_to_others(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_demo_measures_both_lenses_and_writes_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bundled studies, on the fake executor: what is measured for real is held in tests/executors."""
-    from twinlens.api import demo
+    from twinlens.api.measuring import demo
 
     quick = ("protocol.repeats=1",)
     studies = tuple(

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from plain_server import Plain, plain, stream
+from twinlens.api.measuring.spec_asked import study_of
 from twinlens.api.questions import Measure
-from twinlens.api.spec_asked import study_of
 from twinlens.cli.main import app
 from twinlens.measurement.attach import attach
 from twinlens.measurement.preflight.check import expected_s

@@ -12,7 +12,7 @@ from benchmarks.published import published
 from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
-from twinlens.reporting.wording.plan_capacity import NAMES
+from twinlens.reporting.wording.planned.capacity import NAMES
 
 SERVED = ("--model", "8B", "--device", "H100", "--users", "32", "--prompt", "2K", "--answer", "300", "--tpot", "25ms")
 TRAINED = ("--model", "70B", "--train", "full", "--device", "H100", "--devices", "64", "--tensor", "8", "--pipeline",

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from twinlens import units
-from twinlens.cli import probe as command
 from twinlens.cli.main import app
+from twinlens.cli.verb import probe as command
 from twinlens.measurement.machine.probe import CeilingRow, Probe, _load_note
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import ExecutorRecord, observed

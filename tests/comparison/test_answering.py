@@ -8,7 +8,7 @@ import pytest
 from benchmarks.published import published
 
 from sides import side
-from twinlens.api.answers import answers
+from twinlens.api.judging.answers import answers
 from twinlens.comparison.answering import (
     Question,
     candidates,

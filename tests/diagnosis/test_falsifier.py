@@ -13,8 +13,8 @@ from click.testing import CliRunner
 import twinlens as tl
 from diagnosis.saturated import decoded, step, trained
 from material import fixed, inference, measured, spec_of, training
-from twinlens.api.falsify import tried_on
-from twinlens.api.trials import kept_trials
+from twinlens.api.judging.falsify import tried_on
+from twinlens.api.measuring.trials import kept_trials
 from twinlens.cli.main import app
 from twinlens.diagnosis.counter import Counter
 from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_evidence

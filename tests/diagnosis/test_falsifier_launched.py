@@ -9,7 +9,7 @@ import pytest
 
 import twinlens as tl
 from material import fixed, inference, study_of
-from twinlens.api.falsify import tried_on
+from twinlens.api.judging.falsify import tried_on
 from twinlens.measurement.study import measure_study
 from twinlens.reporting.wording.finding import sentence_of
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from diagnosis.saturated import CEILINGS, decoded, rate, request, served, step, told, trained
 from material import twinlens
-from twinlens.api import self_test as api
+from twinlens.api.judging import self_test as api
 from twinlens.cli.main import app
 from twinlens.diagnosis.diagnosis import diagnose_evidence
 from twinlens.diagnosis.evidence import Evidence

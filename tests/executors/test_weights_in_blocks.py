@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
 
-from twinlens.api.studies import check  # noqa: E402
+from twinlens.api.measuring.studies import check  # noqa: E402
 from twinlens.errors import BadInput  # noqa: E402
 from twinlens.executors.torch.model.build import build_model  # noqa: E402
 from twinlens.executors.torch.model.without_memory import bare_model, fill  # noqa: E402

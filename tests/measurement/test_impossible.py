@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from material import inference, training
-from twinlens.api.studies import check, measure
+from twinlens.api.measuring.studies import check, measure
 from twinlens.errors import BadInput
 from twinlens.spec.load import parse
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from twinlens.api.studies import check, measure
+from twinlens.api.measuring.studies import check, measure
 from twinlens.errors import BadInput
 from twinlens.measurement.preflight.idle_gpu import torch_cuda
 from twinlens.spec.load import parse

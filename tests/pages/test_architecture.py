@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,15 @@ def test_no_package_grows_by_more_than_a_tenth_unseen() -> None:
         for name, (lines, files) in now.items()
         if lines > 1.1 * before[name][0] or files > 1.1 * before[name][1] + 1
     ]
+
+
+MOST_FILES, MOST_LINES, MOST_FOLDERS = 15, 365, 4
+
+
+def test_a_room_holds_few_files_none_of_them_long_and_no_folder_lies_deep() -> None:
+    files = [file for file in SOURCE.rglob("*.py") if file.name != "__init__.py"]
+    rooms = Counter(file.parent.relative_to(SOURCE) for file in files)
+    assert {str(room): count for room, count in rooms.items() if count > MOST_FILES} == {}
+    long = {str(file): lines for file in files if (lines := len(file.read_text("utf-8").splitlines())) > MOST_LINES}
+    assert long == {}
+    assert [str(room) for room in rooms if len(room.parts) > MOST_FOLDERS] == []

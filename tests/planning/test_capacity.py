@@ -25,7 +25,7 @@ from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.band import shipped
 from twinlens.planning.prediction.calibrate import calibrated
 from twinlens.planning.prediction.question import ServingQuestion
-from twinlens.reporting.wording.plan_capacity import answer_words
+from twinlens.reporting.wording.planned.capacity import answer_words
 from twinlens.spec.catalogue import shipped as catalogue
 from twinlens.spec.model.reference import load_model
 

@@ -9,7 +9,7 @@ from twinlens.api.plan.reading.subject import subject_of
 from twinlens.errors import BadInput
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, fewest, placed
-from twinlens.reporting.wording.plan import fit_words
+from twinlens.reporting.wording.planned.plan import fit_words
 from twinlens.spec.catalogue import shipped
 
 P = 70_553_706_496

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import twinlens as tl
 from material import for_rows, measured, training
-from twinlens.api.instrument import kept_counters
+from twinlens.api.judging.instrument import kept_counters
 from twinlens.cli.main import app
 from twinlens.comparison.difference import workload_hash
 from twinlens.comparison.side import Side

@@ -12,8 +12,8 @@ from report_material import Pair, estimate, image_run, inference_run, training_r
 from twinlens import units
 from twinlens.reporting.chart.all import Charts, charts
 from twinlens.reporting.chart.figure import PRECISION_COLOURS, _safe, colour, data, figure
-from twinlens.reporting.chart.placed import placed_points
 from twinlens.reporting.chart.rate import rate_chart
+from twinlens.reporting.chart.roofline import placed_points
 from twinlens.reporting.view import Entry, headline, view
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from report_material import training_run
 from twinlens.diagnosis.phase import phase_work
 from twinlens.record.estimate import Estimate
-from twinlens.reporting.chart.placed import placed_points
-from twinlens.reporting.chart.roofline import Box, label_boxes
+from twinlens.reporting.chart.roofline import Box, label_boxes, placed_points
 from twinlens.reporting.view import view
 from twinlens.theory.memory import LAYOUTS
 from twinlens.theory.traffic import training_phase_bytes, training_step_bytes

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from material import inference, study_of, training
-from twinlens.api.spec_asked import as_settings
+from twinlens.api.measuring.spec_asked import as_settings
 from twinlens.errors import BadInput
 from twinlens.spec.load import dump, parse
 from twinlens.spec.slo import Search

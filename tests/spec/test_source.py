@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from material import inference, measured, study_of, training
-from twinlens.api.spec_asked import as_settings
+from twinlens.api.measuring.spec_asked import as_settings
 from twinlens.errors import BadInput
 from twinlens.record.store import create_study
 from twinlens.spec.load import dump, load, load_example

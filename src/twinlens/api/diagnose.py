@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.documented import Found
-from twinlens.api.instrument import kept_counters
+from twinlens.api.judging.instrument import kept_counters
+from twinlens.api.measuring.trials import kept_trials
 from twinlens.api.question import asks
 from twinlens.api.questions import DIAGNOSE
 from twinlens.api.runs import material_of, read
 from twinlens.api.siblings import Studies
-from twinlens.api.trials import kept_trials
 from twinlens.diagnosis.diagnosis import Diagnosis, by_class, diagnose_repeats
 from twinlens.diagnosis.probe_ceilings import probe_ceilings
 from twinlens.errors import BadInput

@@ -248,7 +248,7 @@ class List(Question):
 
 
 def _verb(question: type[Question], head: str, run: str, example: str) -> Verb:
-    return Verb(question.__name__.lower(), (question,), example, run=f"twinlens.cli.{run}", head=head)
+    return Verb(question.__name__.lower(), (question,), example, run=f"twinlens.cli.verb.{run}", head=head)
 
 
 DEMO = _verb(Demo, "Measure", "demo:run", "")
@@ -259,7 +259,7 @@ PROBE = _verb(Probe, "Measure", "probe:run", "--json > machine.json")
 SHOW = _verb(Show, "Read", "show:run", "runs/STUDY --all")
 DIAGNOSE = _verb(Diagnose, "Read", "diagnose:run", "runs/STUDY")
 COMPARE = Verb("compare", (Compare, Ledger, Table, History), "runs/BEFORE runs/AFTER --fail-if 'TTFT p99 +5%'",
-               run="twinlens.cli.compare:run", head="Read")  # fmt: skip
+               run="twinlens.cli.verb.compare:run", head="Read")  # fmt: skip
 REPORT = _verb(Report, "Read", "report:run", "runs -o report.html")
 CLAIM = _verb(Claim, "Read", "claim:run", "'70B Q4 does 45 tok/s on 1.79 TB/s'")
 EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 
 from twinlens.claims.algebra import UNITS
-from twinlens.claims.memory import visible
 from twinlens.claims.names import DEVICES, FORMATS, device_at
-from twinlens.claims.part import link_rates
+from twinlens.claims.reading.memory import visible
+from twinlens.claims.reading.part import link_rates
 from twinlens.claims.said import UNREADABLE, Answer, Case, Gap, Said, Term, View, remark
 from twinlens.claims.subject import Subject, devices_of, said_device, said_model, stored_as
 from twinlens.errors import BadInput

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
-from twinlens.claims.part import PARTS, USUAL_MFU, Part
+from twinlens.claims.reading.part import PARTS, USUAL_MFU, Part
 from twinlens.claims.said import (
     Answer,
     Bound,

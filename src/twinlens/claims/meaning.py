@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
-from twinlens.claims import compute, device, kv, memory, training
+from twinlens.claims import device
 from twinlens.claims.algebra import arithmetic, equation
-from twinlens.claims.compute import all_reduce_share, all_reduce_time
-from twinlens.claims.decode import decode_rate, decode_time
 from twinlens.claims.device import ratio
 from twinlens.claims.law import READINGS, break_even, energy_share, monthly_bill, useful_hour
 from twinlens.claims.names import ABOUT, USUAL
+from twinlens.claims.reading import compute, kv, memory, training
+from twinlens.claims.reading.compute import all_reduce_share, all_reduce_time
+from twinlens.claims.reading.decode import decode_rate, decode_time
 from twinlens.claims.said import Answer, Claim, Gap, MoreThanWhole, Said, Token, View, Word
 from twinlens.errors import BadInput
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from twinlens.api.progress import Progress
+from twinlens.api.measuring.progress import Progress
 from twinlens.cli.screen import err
 from twinlens.measurement.study import Outcome
 from twinlens.reporting.view import refusals

@@ -87,7 +87,7 @@ def _plan_verb(function: Any) -> dict[str, Any]:
         each["head"] = each.get("head") or _HEAD_OF.get(long, "Output" if each.get("hidden") else "Other")
     options.sort(key=lambda each: [*HEADS, "Other"].index(each["head"]))
     summary = (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
-    return {"summary": summary, "head": "", "example": verb.example, "run": "twinlens.cli.plan:run",
+    return {"summary": summary, "head": "", "example": verb.example, "run": "twinlens.cli.verb.plan:run",
             "options": options}  # fmt: skip
 
 

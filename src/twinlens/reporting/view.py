@@ -11,7 +11,6 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
-from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.load_kind import (
     SERVED,
     LoadKind,
@@ -20,6 +19,7 @@ from twinlens.reporting.load_kind import (
     place_of,
 )
 from twinlens.reporting.point_name import point_names, precision_of
+from twinlens.reporting.text.equal_steps import at_equal_steps
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.stats.metrics.definition import HEADLINE

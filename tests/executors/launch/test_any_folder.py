@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from material import inference, spec_of, study_of, training
-from twinlens.api.studies import check
+from twinlens.api.measuring.studies import check
 from twinlens.errors import BadInput
 from twinlens.executors.launch.model_folder import ModelFolder, servable
 from twinlens.executors.launch.observe import _online, _silence, _stored, checks

@@ -13,9 +13,8 @@ from altair.utils import schemapi
 from twinlens.record.run import Run
 from twinlens.reporting.chart.figure import INK, WIDTH, Figure, colours, dashes, data, figure
 from twinlens.reporting.chart.memory import memory_chart, phase_chart, rule_chart, stack
-from twinlens.reporting.chart.placed import placed_points
 from twinlens.reporting.chart.rate import rate_chart, timeline
-from twinlens.reporting.chart.roofline import roofline_chart
+from twinlens.reporting.chart.roofline import placed_points, roofline_chart
 from twinlens.reporting.chart.series import distribution, steady_times, thin
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.view import Entry, LensView, headline

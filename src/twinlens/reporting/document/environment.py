@@ -73,6 +73,11 @@ def with_cards(page: str) -> Markup:
     return Markup("".join(parts))  # every part is one of the page, in which foreign words are escaped
 
 
+def unfolded(page: str) -> str:
+    """A page of our own templates with every fold open."""
+    return "<details open".join(page.split("<details"))
+
+
 def _table(body: str) -> tuple[str, str]:
     """The tag that opens a table, and what stands in it."""
     cells = _Cells()

@@ -33,7 +33,7 @@ from twinlens.reporting.document.environment import environment, write_page
 from twinlens.reporting.wording.amount import NAMES as MONEY
 from twinlens.reporting.wording.amount import amount, compared_name, span
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import COUNTED, NAMES, counted, figure_words, input_words
+from twinlens.reporting.wording.planned.plan import COUNTED, NAMES, counted, figure_words, input_words
 from twinlens.version import __version__
 
 _LONG = 12

@@ -23,7 +23,7 @@ from twinlens.reporting.document.block import (
     whole,
 )
 from twinlens.reporting.text.footnote import Footnotes
-from twinlens.reporting.wording.plan import figure_words
+from twinlens.reporting.wording.planned.plan import figure_words
 
 _SIGNS = {"✗": "❌ ", "!": "⚠️ ", "·": "", "✓": "✅ ", "~": "", "→": ""}
 """Marks of one letter, as a pull request shows them."""

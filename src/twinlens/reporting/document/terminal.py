@@ -34,7 +34,7 @@ from twinlens.reporting.document.block import (
 from twinlens.reporting.document.block import whole as unbriefed
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
-from twinlens.reporting.wording.plan import figure_words
+from twinlens.reporting.wording.planned.plan import figure_words
 
 STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "doubt": "yellow", "strong": "bold", "dim": "dim",
                            "part": "cyan"}  # fmt: skip

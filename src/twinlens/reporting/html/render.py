@@ -14,6 +14,7 @@ from twinlens.reporting.chart.all import charts
 from twinlens.reporting.chart.figure import colour
 from twinlens.reporting.comparing.paired import paired_blocks, paired_of
 from twinlens.reporting.document.environment import environment, write_page
+from twinlens.reporting.document.environment import unfolded as unfold
 from twinlens.reporting.document.html import MANY
 from twinlens.reporting.document.html import parts as parts_of
 from twinlens.reporting.html import page
@@ -87,7 +88,7 @@ def write(view: View, path: str | Path, diagnose: Diagnose = diagnose_repeats, *
     `unfolded`: every fold is open.
     """
     page = render(view, diagnose)
-    return write_page(page.replace("<details", "<details open") if unfolded else page, path)
+    return write_page(unfold(page) if unfolded else page, path)
 
 
 # The two panels that open a report: of each lens a picture of its rate, what binds it, and one plain sentence.

@@ -13,9 +13,8 @@ from twinlens.record.beside import SearchRecord
 from twinlens.record.run import Run
 from twinlens.reporting import display
 from twinlens.reporting.chart.figure import Figure
-from twinlens.reporting.chart.goodput import goodput_chart
 from twinlens.reporting.chart.latency import latency_charts
-from twinlens.reporting.chart.pareto import pareto_chart
+from twinlens.reporting.chart.pareto import goodput_chart, pareto_chart
 from twinlens.reporting.chart.search import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart

@@ -25,7 +25,7 @@ from twinlens.reporting.document.block import (
 )
 from twinlens.reporting.wording.amount import amount, span
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan_capacity import (
+from twinlens.reporting.wording.planned.capacity import (
     NAMES,
     answer_words,
     count_words,

@@ -12,7 +12,7 @@ from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, Document, Line, Table, Tone, row
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import input_words, subject_words
+from twinlens.reporting.wording.planned.plan import input_words, subject_words
 from twinlens.units import digits
 
 _TONES: dict[str, Tone] = {"yes": "good", "limited": "doubt", "no": "bad", "unknown": "doubt"}

@@ -26,7 +26,7 @@ from twinlens.reporting.document.block import (
 )
 from twinlens.reporting.wording.amount import amount, money_words
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan_choose import RESOURCES, UNMOVED
+from twinlens.reporting.wording.planned.choose import RESOURCES, UNMOVED
 from twinlens.units import digits
 
 _FIRST = 3

@@ -22,7 +22,7 @@ from twinlens.reporting.document.block import (
 )
 from twinlens.reporting.wording.amount import NAMES, money_words
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan_cost import cost_words, shown
+from twinlens.reporting.wording.planned.cost import cost_words, shown
 from twinlens.units import digits
 
 _ABSENT = "–"

@@ -13,7 +13,7 @@ from twinlens.planning.roi import Roi
 from twinlens.reporting.chart.figure import INK, PART_COLOURS, SOFT, STEADY, WIDTH, Figure, data, figure, log_marks
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.amount import WAYS
-from twinlens.reporting.wording.plan_capacity import NAMES
+from twinlens.reporting.wording.planned.capacity import NAMES
 from twinlens.units import SECONDS, digits, show
 
 _LIMIT = "#D55E00"

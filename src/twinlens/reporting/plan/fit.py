@@ -23,7 +23,7 @@ from twinlens.reporting.document.block import (
     row,
 )
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import (
+from twinlens.reporting.wording.planned.plan import (
     FITS,
     NAMES,
     fit_words,

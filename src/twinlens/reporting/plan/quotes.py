@@ -9,7 +9,7 @@ from twinlens.planning.quotes import Quotes
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Document, Line, row
 from twinlens.reporting.wording.finding import clause_of
-from twinlens.reporting.wording.plan import figure_words
+from twinlens.reporting.wording.planned.plan import figure_words
 from twinlens.units import digits
 
 if TYPE_CHECKING:

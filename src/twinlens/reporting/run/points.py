@@ -26,7 +26,6 @@ from twinlens.reporting.document.block import (
     Tone,
     row,
 )
-from twinlens.reporting.equal_steps import at_equal_steps
 from twinlens.reporting.gate import agreement_of, gate_legend
 from twinlens.reporting.load_kind import SERVED, LoadKind, verdict_of
 from twinlens.reporting.machine import machines
@@ -38,6 +37,7 @@ from twinlens.reporting.run.one import TONES, finding_row, run_document
 from twinlens.reporting.run.subject import subject, workload_words
 from twinlens.reporting.search import outcome_words, search_document, search_interval, swept_point
 from twinlens.reporting.text.column import GATE, column, other_columns, served_columns
+from twinlens.reporting.text.equal_steps import at_equal_steps
 from twinlens.reporting.text.first_lines import finding_lines, not_valid_words, said_of, verdict_words
 from twinlens.reporting.text.fitted import CHARTS, EVERY
 from twinlens.reporting.text.policies import HELD, HOLD_COLUMNS, WHY, choices, has_policies

@@ -71,7 +71,7 @@ def _fields(text: str, finding: Finding, forms: Mapping[str, Form]) -> str:
 
 def _field(finding: Finding, name: str, form: str, forms: Mapping[str, Form]) -> str:
     if name.startswith("="):
-        module, _, function = name[1:].partition(".")
+        module, _, function = name[1:].rpartition(".")
         return str(getattr(import_module(f"twinlens.reporting.wording.{module}"), function)(finding))
     name, _, otherwise = name.partition("|")
     if otherwise and finding.numbers.get(name) is None:

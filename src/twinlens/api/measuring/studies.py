@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from twinlens.api.progress import Progress, watching
+from twinlens.api.measuring.progress import Progress, watching
+from twinlens.api.measuring.spec_asked import study_of
 from twinlens.api.question import asks
 from twinlens.api.questions import CHECK, MEASURE, Measure
 from twinlens.api.questions import Check as CheckAsked
-from twinlens.api.spec_asked import study_of
 from twinlens.measurement.event import Watch
 from twinlens.measurement.preflight.check import Check, checked_study
 from twinlens.measurement.search import measure_search, unfinished_search

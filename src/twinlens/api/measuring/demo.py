@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from twinlens.api.progress import Progress
+from twinlens.api.measuring.progress import Progress
+from twinlens.api.measuring.studies import measure
 from twinlens.api.question import asks
 from twinlens.api.questions import DEMO
 from twinlens.api.questions import Demo as Asked
 from twinlens.api.report import report
-from twinlens.api.studies import measure
 from twinlens.measurement.event import Watch
 from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from twinlens.api.pack_texts import as_given, comparison_texts, texts_of
+from twinlens.api.judging.pack_texts import as_given, comparison_texts, texts_of
+from twinlens.api.judging.recomputed import README, about_run, recomputed
 from twinlens.api.question import asks
 from twinlens.api.questions import EVIDENCE, Evidence
-from twinlens.api.recomputed import README, about_run, recomputed
 from twinlens.api.runs import material_of, read
 from twinlens.errors import BadInput
 from twinlens.executors.launch.options import is_secret

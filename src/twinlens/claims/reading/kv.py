@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinlens.claims.memory import of_kv
 from twinlens.claims.names import KV_BYTES
+from twinlens.claims.reading.memory import of_kv
 from twinlens.claims.said import (
     Answer,
     Case,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twinlens.api.measuring.studies import check
 from twinlens.api.questions import Check
-from twinlens.api.studies import check
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.check import check_document

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.answers import answers, answers_json
-from twinlens.api.evidence import evidence, verify
+from twinlens.api.judging.answers import answers, answers_json
+from twinlens.api.judging.evidence import evidence, verify
 from twinlens.api.questions import Evidence
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput, GateFailed

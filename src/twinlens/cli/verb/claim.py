@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twinlens.api.claim import claim
+from twinlens.api.judging.claim import claim
 from twinlens.api.questions import Claim
 from twinlens.cli.screen import out, print_json, sentences
 from twinlens.reporting.document.terminal import screen

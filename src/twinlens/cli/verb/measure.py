@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from twinlens.api.measuring.spec_asked import study_of
 from twinlens.api.questions import Measure
-from twinlens.api.spec_asked import study_of
 from twinlens.cli.commands import GATES
 from twinlens.cli.screen import err, print_json, sentences
 from twinlens.errors import BadInput
@@ -40,11 +40,11 @@ def run(name: str, given: Mapping[str, Any]) -> None:
             for line in filter(None, [*opening(study), given_up]):
                 err().print(line, soft_wrap=True)
         # The rest takes a second to load: what is about to happen is on screen by then.
-        from twinlens.api.gate import gate, raise_failures
+        from twinlens.api.measuring.gate import gate, raise_failures
+        from twinlens.api.measuring.studies import measure
         from twinlens.api.runs import as_json
-        from twinlens.api.studies import measure
         from twinlens.cli.progress import progress, tell_refusals
-        from twinlens.cli.show import print_runs
+        from twinlens.cli.verb.show import print_runs
         from twinlens.record.store import end_study
 
         outcome = measure(study, asked.out, watch=progress(asked.quiet), fresh=asked.fresh, keep_open=True)

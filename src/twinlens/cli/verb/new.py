@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twinlens.api.measuring.spec_asked import new
 from twinlens.api.questions import New
-from twinlens.api.spec_asked import new
 from twinlens.cli.screen import err, sentences
 from twinlens.errors import BadInput
 

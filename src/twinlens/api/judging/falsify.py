@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from twinlens.api.diagnose import diagnosed
-from twinlens.api.progress import Progress
+from twinlens.api.measuring.progress import Progress
+from twinlens.api.measuring.studies import measure
+from twinlens.api.measuring.trials import by_turns_of, place_of
 from twinlens.api.runs import read
-from twinlens.api.studies import measure
-from twinlens.api.trials import by_turns_of, place_of
 from twinlens.diagnosis.diagnosis import Diagnosis
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.measurement.event import Watch

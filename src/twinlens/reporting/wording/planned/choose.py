@@ -10,7 +10,7 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.number import number
-from twinlens.reporting.wording.plan_capacity import HARDLY
+from twinlens.reporting.wording.planned.capacity import HARDLY
 from twinlens.units import digits
 
 RESOURCES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from twinlens.claims.memory import memory_case, room_answer
+from twinlens.claims.reading.memory import memory_case, room_answer
 from twinlens.claims.said import (
     Answer,
     Case,

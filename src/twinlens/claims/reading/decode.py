@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from twinlens.claims.memory import does_not_fit
+from twinlens.claims.reading.memory import does_not_fit
 from twinlens.claims.said import Answer, Bound, Case, Gap, Said, Term, View, beside, solved
 from twinlens.claims.subject import (
     Cache,

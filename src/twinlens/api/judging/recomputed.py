@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.pack_texts import as_given, comparison_texts, texts_of
+from twinlens.api.judging.pack_texts import as_given, comparison_texts, texts_of
 from twinlens.api.runs import material_of
 from twinlens.errors import BadInput
 from twinlens.pack.archive import Archive

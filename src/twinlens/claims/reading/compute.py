@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from twinlens.claims.memory import does_not_fit
+from twinlens.claims.reading.memory import does_not_fit
 from twinlens.claims.said import (
     Answer,
     Bound,

@@ -18,22 +18,22 @@ def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
         asked = Diagnose.read(name, given)
         if asked.self_test:
-            from twinlens.cli.self_test import run_self_test
+            from twinlens.cli.verb.self_test import run_self_test
 
             return run_self_test(map(str, asked.runs), asked.json_)
         if not asked.runs:
             raise BadInput("diagnose what? Give a run folder, or --self-test", code="TL228")
         runs = read(*asked.runs)
         if asked.try_:
-            from twinlens.api.falsify import falsify  # what measures is not read to look at what was measured
-            from twinlens.api.progress import Progress
+            from twinlens.api.judging.falsify import falsify  # what measures is not read to look at what was measured
+            from twinlens.api.measuring.progress import Progress
 
             falsify(runs, watch=Progress())
         found = diagnosed(runs, asked.ceilings)
         if asked.instrument is not None:
             if len(found) != 1:
                 raise BadInput(f"--instrument takes one run, not {len(found)}", code="TL239")
-            from twinlens.api.instrument import watch
+            from twinlens.api.judging.instrument import watch
 
             watch(*found[0][0], asked.instrument)
             found = diagnosed(runs, asked.ceilings)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rich.status import Status
 
-from twinlens.api.self_test import Told, self_test, self_test_json
+from twinlens.api.judging.self_test import Told, self_test, self_test_json
 from twinlens.cli.screen import err, out, print_json
 from twinlens.errors import GateFailed
 from twinlens.reporting.document.terminal import screen

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from twinlens.reporting.display import clean
-from twinlens.reporting.wording import plan_capacity
 from twinlens.reporting.wording.amount import LACKS, WAYS, amount
 from twinlens.reporting.wording.number import number, numbers
-from twinlens.reporting.wording.plan_choose import CHOSEN
+from twinlens.reporting.wording.planned import capacity as plan_capacity
+from twinlens.reporting.wording.planned.choose import CHOSEN
 from twinlens.units import digits
 
 if TYPE_CHECKING:  # sentences of findings are in every verb, planning is not

@@ -1,0 +1,1 @@
+"""Verbs that judge: evidence packs and their check, answers, claims, and Twinlens itself."""

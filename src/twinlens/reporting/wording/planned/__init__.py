@@ -1,0 +1,1 @@
+"""Sentences on plans, one file for what they are about."""
