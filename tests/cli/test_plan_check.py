@@ -68,7 +68,7 @@ def test_json_has_every_figure_with_its_inputs() -> None:
         ((*SERVED, "--phases", "2"), "--phases '2' is not known"),
         ((*SERVED, "--host-watts", "1 kW"), "leave the unit out"),
         ((*SERVED, "--fast", "10", "--slow", "30"), "--slow 30 is to be below"),
-        ((*SERVED, "--tokens", "2B"), "are of training"),
+        ((*SERVED, "--tokens", "2B"), "is no option of serving; add --train full, lora or qlora"),
         ((*SERVED, "--link", "nvlink9"), "no link 'nvlink9'"),
         ((*TRAINED, "--deadline", "12"), "write --deadline '12 h'"),
         ((*TRAINED, "--deadline", "0 h"), "write --deadline '12 h'"),

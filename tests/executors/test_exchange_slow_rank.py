@@ -49,7 +49,7 @@ def asked(ranks: int) -> RunSpec:
 def test_a_run_of_exchanges_names_a_rank_that_is_slow_with_every_other(
     ranks: int, pairs: int, named: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exchanger, "Ranks", PlayedRanks)
+    monkeypatch.setattr(exchanger, "ranks_of", lambda spec, asked, *_: PlayedRanks(asked.ranks))
     facts = TorchExchanger().open(asked(ranks), quiet)
     assert [order["order"] for order in PlayedRanks.asked].count("pair") == pairs
     assert [each.subject for each in facts.findings if each.code == "slow-rank"] == named

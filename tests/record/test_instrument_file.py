@@ -73,7 +73,7 @@ def test_a_diagnosis_shows_what_was_kept_and_says_how_it_was_come_by(tmp_path: P
     assert told.exit_code == 0, told.stderr
     assert "kernels, profiled" in told.stdout
     tl.report([run], to=tmp_path / "report.html")
-    assert "kernels, profiled" in (tmp_path / "report.html").read_text()
+    assert "Kernels, profiled" in (tmp_path / "report.html").read_text()
 
 
 def test_that_of_other_work_is_refused(tmp_path: Path) -> None:

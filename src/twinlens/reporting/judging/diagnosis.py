@@ -97,7 +97,7 @@ def _blocks(found: Diagnosis) -> Iterator[Block]:
         yield row("!" if each.severity == "warns" else "·", [sentence_of(each)], rank=min(place, DETAIL - 1))
         yield Fold(_FOLD, tuple(_behind(each)))
     yield row("try", [advice_of(found.verdict)], "strong")
-    yield row("tried", list(map(clause_of, found.tried)), rank=2, apart=True, first=1)
+    yield row("tried", list(map(clause_of, found.tried)), rank=2, apart=True, first=3)
 
 
 def _several(found: Sequence[tuple[Entry, Diagnosis]]) -> Iterator[Block]:
