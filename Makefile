@@ -97,6 +97,7 @@ ladder: .venv/ready .venv/engines .venv-hosts/ready .venv-vllm/ready
 # What the published runs come to with today's code: run it after a change of a metric, a verdict or a table.
 shown: .venv/ready
 	for folder in docs/results/*/; do COLUMNS=80 $(BIN)/twinlens show --all "$$folder/evidence.zip" > "$$folder/shown.txt"; done
+	$(BIN)/twinlens report docs/results/2026-11-22-neighbour-epyc-2core/evidence.zip -o docs/sample-report.html
 
 # The reference of a spec and its JSON schema, from the models: run it after a change of a field or an option.
 reference: .venv/ready

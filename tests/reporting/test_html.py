@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import twinlens as tl
 from report_material import Pair, image_run, inference_run, study, training_run
 from twinlens.api.notebook import register
 from twinlens.errors import BadInput
@@ -188,14 +189,23 @@ def test_a_notebook_session_shows_runs_by_itself(demo: list[Pair]) -> None:
 def test_a_page_folds_what_is_looked_up_and_has_no_column_of_dashes() -> None:
     page = (Path(__file__).parents[2] / "docs" / "sample-report.html").read_text(encoding="utf-8")
     assert len(page) < 1_500_000
-    head, _, rest = page.partition('<h2 id="definitions">')
-    assert "<details><summary>" in rest[:200]
+    head, _, _ = page.partition('<details class="fold"><summary><h2 id="definitions">')
+    assert head != page, "definitions are folded"
     binds = head.partition('id="binds-training"')[2].partition("</section>")[0].partition('<div class="whole"')
     assert binds[1], "a bar of the time"
     assert '<details class="printed"><summary>' in binds[0], "several diagnoses are folded, one line each"
     for table in re.findall(r"<table>.*?</table>", page, re.DOTALL):
         if ">factor</th>" in table:
             assert re.search(r"\d×", table), "a factor column has a factor"
+
+
+def test_the_sample_report_is_what_its_runs_give_today(tmp_path: Path) -> None:
+    """`make shown` writes it again. Charts are compared by their words, since letters may lie elsewhere."""
+    docs = Path(__file__).parents[2] / "docs"
+    runs = tl.read(docs / "results" / "2026-11-22-neighbour-epyc-2core" / "evidence.zip")
+    pages = [docs / "sample-report.html", tl.report(runs, to=tmp_path / "report.html")]
+    ours, today = (re.sub(r"<[^>]*>|\s+", " ", page.read_text(encoding="utf-8")) for page in pages)
+    assert ours == today
 
 
 def test_the_factor_of_points_that_took_turns_is_the_ratio_of_the_headline() -> None:
