@@ -120,7 +120,7 @@ def test_a_head_of_a_page_names_functions_that_there_are_and_says_each_text_once
     assert {each.kind for each in texts} <= {"sentence", "clause", "advice"}
     assert len({(each.kind, each.where) for each in texts}) == len(texts)
     assert texts[-1].text
-    for module, name in (call.split(".") for each in texts for call in re.findall(r"\{=([a-z_.]+)\}", each.text)):
+    for module, name in (call.rsplit(".", 1) for each in texts for call in re.findall(r"\{=([a-z_.]+)\}", each.text)):
         assert callable(getattr(import_module(f"twinlens.reporting.wording.{module}"), name))
 
 

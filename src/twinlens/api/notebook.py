@@ -25,8 +25,8 @@ _DOCUMENTS = {
     ("measurement.preflight.check", "Check"): ("judging.check", "check_document"),
     ("measurement.machine.probe", "Probe"): ("judging.probe", "probe_document"),
     ("pack.check", "Checked"): ("judging.evidence", "checked_document"),
-    ("api.claim", "ClaimResult"): ("judging.claim", "claim_document"),
-    ("api.answers", "Answers"): ("judging.answers", "answers_document"),
+    ("api.judging.claim", "ClaimResult"): ("judging.claim", "claim_document"),
+    ("api.judging.answers", "Answers"): ("judging.answers", "answers_document"),
 }
 """Types by module and name, and where the document of each is made."""
 
