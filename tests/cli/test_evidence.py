@@ -482,6 +482,19 @@ def test_verbs_read_a_pack_as_they_read_the_folder_that_it_was_made_of() -> None
     assert sorted(each.name for each in pack.parent.iterdir()) == ["evidence.zip", "shown.txt"]
 
 
+def test_a_folder_with_a_pack_is_read_and_named_as_the_folder() -> None:
+    results = Path(__file__).parents[2] / "docs" / "results"
+    folders = [results / name for name in ("2026-11-22-neighbour-epyc-2core", "2026-11-22-paired-xeon-2core")]
+    by_folder, by_pack = (
+        CliRunner().invoke(app, ["show", str(path)]) for path in (folders[0], folders[0] / "evidence.zip")
+    )
+    assert by_folder.stdout.startswith("Of 4 points")
+    assert by_folder.stdout == by_pack.stdout
+    shown = CliRunner().invoke(app, ["compare", *map(str, folders), "--json"]).stdout
+    assert "2026-11-22-neighbour-epyc-2core" in shown
+    assert "evidence.zip" not in shown
+
+
 def test_a_file_that_is_no_pack_and_a_pack_without_runs_are_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "none.zip").write_text("no zip file", encoding="utf-8")
     with zipfile.ZipFile(tmp_path / "bare.zip", "w") as archive:

@@ -13,7 +13,7 @@ from twinlens.api.documented import Found
 from twinlens.api.question import asks
 from twinlens.api.questions import COMPARE, Compare
 from twinlens.api.questions import Ledger as LedgerAsked
-from twinlens.api.runs import material_of, read
+from twinlens.api.runs import PACK, material_of, read
 from twinlens.comparison.effect import Floor, floor_of
 from twinlens.comparison.ledger import Ledger, Prices
 from twinlens.comparison.ledger import ledger as ledger_of
@@ -136,16 +136,15 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
             run.forget_rows()
     by_summary = {id(summary): run for run, summary in material}
     groups = group(summary for _, summary in material)
-    folder = runs if isinstance(runs, Path) else _above(chosen)
+    folder = (runs if isinstance(runs, Path) else _above(chosen)).resolve()
+    name_of_folder = folder.parent.name if folder.name == PACK else folder.name
     made = []
     for lens in LENSES:
         mine = in_order([each for each in groups if each.lens == lens])
         for name, each in zip(point_names(mine), mine, strict=True):
-            words = [folder.resolve().name] if is_named else []
+            words = [name_of_folder] if is_named else []
             words += [name] if not is_named or len(groups) > 1 else []
-            made.append(
-                Side(" · ".join(words), each, tuple(by_summary[id(run)] for run in each.runs), folder.resolve().name)
-            )
+            made.append(Side(" · ".join(words), each, tuple(by_summary[id(run)] for run in each.runs), name_of_folder))
     kept = tuple(side for side in made if selects(asked, side))
     if len(kept) == 1 and asked and not is_named:
         return (replace(kept[0], name=_settings_words(asked)),)

@@ -36,8 +36,12 @@ if TYPE_CHECKING:
     from twinlens.api.words import ShowWords
 
 
+PACK = "evidence.zip"
+"""The pack of a folder that holds its runs packed."""
+
+
 def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
-    """The runs in run folders, study folders, folders of them, or evidence packs (`.zip`).
+    """The runs in run folders, study folders, folders of them, or evidence packs (`.zip`, or a folder with one).
 
     Raises BadInput for a path without runs and for a run that cannot be read. `skip_broken`: such runs are left out,
     and `faults` says what is wrong with them, and with the records of searches; raised only where no run is left.
@@ -69,6 +73,7 @@ def read(*paths: str | Path, skip_broken: bool = False) -> Runs:
 
 def _place(path: Path) -> Path:
     """Where the runs of a path lie: a pack is unpacked, for as long as this process reads it."""
+    path = path / PACK if (path / PACK).is_file() else path
     if path.suffix != ".zip" or not path.is_file():
         return path
     from twinlens.pack.unpacked import runs_of
