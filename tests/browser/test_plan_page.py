@@ -11,11 +11,11 @@ from test_other_pages import _CUT, _OUTSIDE
 from test_report_page import HOSTILE, Opened
 
 from twinlens import plan
-from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import Arithmetic, Bar, Bars, Cell, Document, Line, Row, Table
 from twinlens.reporting.document.html import told, write
 from twinlens.reporting.wording.finding import clause_of
+from twinlens.theory.figure import Figure, Input, absent, assumed
 
 pytestmark = pytest.mark.browser
 

@@ -16,7 +16,6 @@ from twinlens.planning.check.answer import Stack, rulings, version
 from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, exposure, run_time
 from twinlens.planning.check.interconnect import Supply, joined, power_figures
 from twinlens.planning.check.perceived import users_at
-from twinlens.planning.figure import Figure
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
 from twinlens.planning.prediction.question import ServingQuestion
@@ -25,6 +24,7 @@ from twinlens.spec.catalogue import shipped
 from twinlens.spec.compatibility import FailureRate, Rule, shipped_rates, shipped_rules
 from twinlens.spec.device import DenseRates, list_devices, load_device
 from twinlens.spec.model.reference import load_model
+from twinlens.theory.figure import Figure
 from twinlens.theory.parameter import parameters
 
 H100, L40S, B200 = (load_device(name) for name in ("h100-sxm-80gb", "l40s", "b200-sxm-180gb"))

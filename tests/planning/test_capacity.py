@@ -20,7 +20,6 @@ from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity
 from twinlens.planning.capacity.target import Target, most_load, what_stops
 from twinlens.planning.capacity.training import TrainingCapacity
-from twinlens.planning.figure import Figure
 from twinlens.planning.prediction.answer import serving_answer
 from twinlens.planning.prediction.band import shipped
 from twinlens.planning.prediction.calibrate import calibrated
@@ -28,6 +27,7 @@ from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.reporting.wording.planned.capacity import answer_words
 from twinlens.spec.catalogue import shipped as catalogue
 from twinlens.spec.model.reference import load_model
+from twinlens.theory.figure import Figure
 
 RUNS = published() / "2026-11-21-served-epyc-2core"
 VLLM = RUNS / "2026-11-21T211626Z_serve-vllm_fdf1"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from twinlens.api.plan.cost import CostResult, cost
 from twinlens.errors import BadInput
-from twinlens.planning.figure import Figure
 from twinlens.record.codec import encode
+from twinlens.theory.figure import Figure
 
 OWN = {"buy": "37500 USD", "energy": "0.10 USD/kWh", "power": "700W", "host": 1.5, "pue": 1.3, "life": "4 years"}
 

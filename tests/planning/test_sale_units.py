@@ -16,10 +16,10 @@ from twinlens.planning.choose.candidate import Candidate, Limit, Ranking, ranked
 from twinlens.planning.choose.search import reach_of
 from twinlens.planning.choose.wanted import Offer, Paid, offer_of
 from twinlens.planning.cost.machine import Priced
-from twinlens.planning.figure import Figure
 from twinlens.planning.sold import bought, node_power
 from twinlens.spec.catalogue import catalogue_of, shipped
 from twinlens.spec.device import load_device
+from twinlens.theory.figure import Figure
 
 
 def inference(model: str = "8B", **options: Any) -> Ranking:

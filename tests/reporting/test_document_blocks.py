@@ -16,7 +16,6 @@ from twinlens.api.diagnose import diagnosed_points
 from twinlens.api.documented import Documented
 from twinlens.executors.in_process.ceiling import Collectives, Timing
 from twinlens.measurement.machine.probe import CeilingRow, Probe, summed_up
-from twinlens.planning.figure import Figure
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.record import ExecutorRecord, observed
 from twinlens.record.store import find_runs
@@ -46,6 +45,7 @@ from twinlens.reporting.judging.probe import probe_document
 from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.text.fitted import LINES, plain
 from twinlens.stats.run_summary import summarise
+from twinlens.theory.figure import Figure
 from twinlens.units import FLOP_PER_S
 
 RESULTS = published()

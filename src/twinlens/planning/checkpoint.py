@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from twinlens.planning.figure import Figure, Input
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure, Input
 from twinlens.theory.number import Number, amount, choose, rate
 
 FIRST_ORDER = 0.05

@@ -9,7 +9,6 @@ from typing import Any
 
 from twinlens.planning.check.deadline import Mfu, device_hours
 from twinlens.planning.cost.algebra import CENT
-from twinlens.planning.figure import End, Figure, Input, absent, each_once, total
 from twinlens.planning.fit.answer import Placement
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, fewest, placed
@@ -28,6 +27,7 @@ from twinlens.planning.need import (
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+from twinlens.theory.figure import End, Figure, Input, absent, each_once, total
 from twinlens.theory.flop import prefill_flop
 from twinlens.units import HOURS_A_MONTH
 

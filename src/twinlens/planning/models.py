@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.fit.answer import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import divided, placed
@@ -18,6 +17,7 @@ from twinlens.planning.prediction.place import is_rated
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+from twinlens.theory.figure import Figure, Input, absent
 
 # One model on the box that was asked about: memory, predicted speed and cost, and what a user says of it.
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from twinlens.planning.cost.algebra import computed, exact, plus, times
-from twinlens.planning.figure import Figure, Input
+from twinlens.theory.figure import Figure, Input
 from twinlens.units import HOURS_A_MONTH
 
 _YEAR = 12

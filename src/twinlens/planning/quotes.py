@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
 from twinlens.spec.money import Quote
+from twinlens.theory.figure import Figure, Input, absent, assumed
 
 _PLACES = Decimal("0.0001")
 """Hundredths of a cent: to these costs are rounded."""

@@ -7,9 +7,9 @@ from decimal import Decimal
 from typing import Any
 
 from twinlens.planning.cost.algebra import exact
-from twinlens.planning.figure import Figure, Input, absent, each_once
 from twinlens.planning.outlay import PRICES, SHARES_A_YEAR, Terms, Way, outlay
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure, Input, absent, each_once
 
 FRONTIER_MONTHS = (6, 12, 24, 36, 48, 60)
 

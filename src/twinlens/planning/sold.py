@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.spec.device import Device
+from twinlens.theory.figure import Figure, Input, assumed
 
 RACK = 72
 """Devices of the largest thing that is sold as one."""

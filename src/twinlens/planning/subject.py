@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from twinlens.planning.figure import Input
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.figure import Input
 from twinlens.theory.weight_format import mean_bits, weight_format
 
 

@@ -16,7 +16,6 @@ from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
 from twinlens.planning.capacity.target import Headroom, Of, Target
 from twinlens.planning.capacity.training import TrainingCapacity, training_capacity
-from twinlens.planning.figure import assumed
 from twinlens.planning.prediction.answer import refuse_processor
 from twinlens.planning.prediction.band import shipped
 from twinlens.planning.prediction.question import ServingQuestion
@@ -26,6 +25,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
 from twinlens.system.home_folder import catalogue_folder
+from twinlens.theory.figure import assumed
 from twinlens.theory.parameter import parameters
 
 if TYPE_CHECKING:

@@ -34,7 +34,6 @@ from twinlens.planning.check.answer import Check, Stack, rulings
 from twinlens.planning.check.deadline import Mfu, deadlines, device_hours, exposure, run_time
 from twinlens.planning.check.interconnect import Supply, joined, power_figures
 from twinlens.planning.check.perceived import users_at
-from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.serving_answer import divided, refuse_impossible
@@ -51,6 +50,7 @@ from twinlens.spec.catalogue import catalogue_of
 from twinlens.spec.compatibility import read_compatibility, shipped_rates, shipped_rules
 from twinlens.spec.device import Device, Link
 from twinlens.system.home_folder import catalogue_folder
+from twinlens.theory.figure import Figure, Input, absent
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanCheckWords

@@ -14,10 +14,10 @@ from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.comparison.side import Side
 from twinlens.errors import BadInput
 from twinlens.planning.checkpoint import SavePlan, Span, save_plan
-from twinlens.planning.figure import assumed
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.spec.workload.workload import TrainingWorkload
+from twinlens.theory.figure import assumed
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanCheckpointWords

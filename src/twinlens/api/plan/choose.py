@@ -47,7 +47,6 @@ from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.choose.answer import Choice, choice, nearest
 from twinlens.planning.choose.wanted import DAY_H, Own, Owns, ServingWanted, Site, TrainingWanted, Wanted
-from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training import Method
 from twinlens.planning.sold import RACK
 from twinlens.planning.subject import Subject
@@ -56,6 +55,7 @@ from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.home_folder import catalogue_folder
+from twinlens.theory.figure import assumed
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanChooseWords

@@ -18,11 +18,11 @@ from twinlens.planning.cost.answer import Cost, Training, carbon_of
 from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import Traffic, of_api, on_machine
 from twinlens.planning.cost.volume import Volume, month_of
-from twinlens.planning.figure import Figure, Input
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
 from twinlens.system.home_folder import catalogue_folder
+from twinlens.theory.figure import Figure, Input
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanCostWords

@@ -16,7 +16,6 @@ from twinlens.comparison.side import Side
 from twinlens.diagnosis.decoder import shape_of
 from twinlens.errors import BadInput
 from twinlens.planning.choose.wanted import Own, Owns
-from twinlens.planning.figure import Figure, assumed
 from twinlens.planning.fit.runtime import PLAIN, Measured, measured_parts
 from twinlens.planning.fit.serving import Serving, serving_parts
 from twinlens.planning.fit.training import Training, training_parts
@@ -31,6 +30,7 @@ from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device, find_device
 from twinlens.spec.precision import BITS
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
+from twinlens.theory.figure import Figure, assumed
 from twinlens.theory.parameter import parameters
 from twinlens.theory.sharding import Split
 

@@ -16,12 +16,12 @@ from twinlens.api.plan.steps import MFU
 from twinlens.api.question import Kind, Question, Verb, asks, option
 from twinlens.errors import BadInput
 from twinlens.planning.check.deadline import Mfu
-from twinlens.planning.figure import assumed
 from twinlens.planning.method import Asked, Method, method_answer
 from twinlens.planning.need import CHANGES, Need
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.system.home_folder import catalogue_folder
+from twinlens.theory.figure import assumed
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanMethodWords

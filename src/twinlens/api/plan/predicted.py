@@ -12,9 +12,9 @@ from twinlens.api.plan.reading.money import Paid
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan, serving_capacity
 from twinlens.planning.capacity.target import answer_at, most_load
-from twinlens.planning.figure import Figure, assumed
 from twinlens.planning.prediction.answer import ServingAnswer
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure, assumed
 from twinlens.units import SECONDS, show
 
 OF_PREDICTION = ("model", "precision", "tensor", "engine", "ttft", "tpot", "of")

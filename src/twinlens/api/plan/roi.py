@@ -17,13 +17,13 @@ from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import exact, times
 from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.request import of_api
-from twinlens.planning.figure import Figure, Input, assumed
 from twinlens.planning.outlay import Terms
 from twinlens.planning.roi import Roi
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue, catalogue_of
 from twinlens.spec.device import Device
 from twinlens.system.home_folder import catalogue_folder
+from twinlens.theory.figure import Figure, Input, assumed
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanRoiWords

@@ -29,7 +29,6 @@ from twinlens.api.question import Kind, Question, option
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.training import TrainingPlan, memory_of
 from twinlens.planning.check.deadline import Mfu
-from twinlens.planning.figure import assumed
 from twinlens.planning.fit.training_answer import usual_zero
 from twinlens.planning.prediction.answer import refuse_processor
 from twinlens.planning.prediction.band import Calibrated, shipped
@@ -37,6 +36,7 @@ from twinlens.planning.prediction.question import TrainingQuestion
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+from twinlens.theory.figure import assumed
 
 
 def _mfu(name: str, word: object) -> Mfu:

@@ -20,12 +20,12 @@ from twinlens.planning.capacity.target import (
     ttft_figure,
     what_stops,
 )
-from twinlens.planning.figure import End, Figure, Input, absent
 from twinlens.planning.prediction.answer import ServingAnswer
 from twinlens.planning.prediction.band import LEVEL, Calibrated
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import End, Figure, Input, absent
 
 
 @dataclass(frozen=True, slots=True)

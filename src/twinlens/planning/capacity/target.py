@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
-from twinlens.planning.figure import End, Figure, Input, total
 from twinlens.planning.prediction.answer import Said, ServingAnswer, TrainingAnswer, serving_answer
 from twinlens.planning.prediction.band import FLOOR, Calibrated
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import End, Figure, Input, total
 
 Of = Literal["p99", "mean"]
 

@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 from twinlens.errors import BadInput
 from twinlens.planning.capacity.target import band_of, remarks_of
-from twinlens.planning.figure import End, Figure, Input, absent, total
 from twinlens.planning.fit.answer import Placement
 from twinlens.planning.fit.training import Training
 from twinlens.planning.fit.training_answer import Ways, check_ways, placed
@@ -19,6 +18,7 @@ from twinlens.planning.prediction.question import TrainingQuestion
 from twinlens.planning.subject import Subject
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import End, Figure, Input, absent, total
 from twinlens.theory.parameter import parameters
 
 _CAUSES = {

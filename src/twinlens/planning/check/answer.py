@@ -9,7 +9,6 @@ from typing import Any, get_args
 
 from twinlens.errors import BadInput
 from twinlens.planning.check.interconnect import Joined
-from twinlens.planning.figure import Figure, each_once
 from twinlens.planning.fit.answer import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
@@ -17,6 +16,7 @@ from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.compatibility import Axis, Rule, Verdict
 from twinlens.spec.device import Device
+from twinlens.theory.figure import Figure, each_once
 
 # Compatibility of model, precision, runtime, driver and device, by a dated table; what it lacks is not known.
 

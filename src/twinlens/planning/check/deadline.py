@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.fit.training import Training
 from twinlens.record.finding import Finding
 from twinlens.spec.compatibility import FailureRate
 from twinlens.spec.device import Device
 from twinlens.theory.adapter import adapter_flop_per_token
+from twinlens.theory.figure import Figure, Input, absent
 from twinlens.theory.flop import training_flop_per_token
 
 USUAL_MFU = (0.3, 0.4, 0.5)

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 
 from twinlens.planning.check.deadline import Mfu
-from twinlens.planning.figure import Figure, Input, absent, assumed, product
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device, Link
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.figure import Figure, Input, absent, assumed, product
 from twinlens.theory.parameter import parameters
 
 SHARE = 0.2

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from twinlens.errors import BadInput
-from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.prediction.answer import ServingAnswer, refuse_processor, room, serving_answer
 from twinlens.planning.prediction.band import LEVEL, shipped
 from twinlens.planning.prediction.place import is_calibrated_kind, is_rated
 from twinlens.planning.prediction.question import ServingQuestion
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure, Input, absent
 
 MOST_USERS = 4096
 

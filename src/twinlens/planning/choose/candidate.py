@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from twinlens.planning.choose.wanted import Offer
-from twinlens.planning.figure import Figure
 from twinlens.record.codec import by_fields
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure
 
 Resource = Literal["bandwidth", "compute", "narrow", "link", "network", "memory", "overhead"]
 FELT = 1.1

@@ -15,13 +15,13 @@ from twinlens.planning.choose.candidate import MORE, Candidate, Ranking, Reach, 
 from twinlens.planning.choose.site import Pairs, Times, allowed, forbidden, rejection, smallest, too_little
 from twinlens.planning.choose.site import whole as whole_counts
 from twinlens.planning.choose.wanted import Offer, Paid, Site, offer_of
-from twinlens.planning.figure import Figure, Input
 from twinlens.planning.prediction.band import LEVEL, Band, Calibrated, kinds_of
 from twinlens.planning.sold import bought
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
 from twinlens.system.document import json_of
+from twinlens.theory.figure import Figure, Input
 
 _SLOPES = ("bandwidth", "compute", "narrow", "link", "network")
 """Rows of the datasheet that change times and not the layout."""

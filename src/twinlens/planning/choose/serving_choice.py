@@ -12,7 +12,6 @@ from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, limit_
 from twinlens.planning.choose.search import Search, Sold, offered, ranking_of, rate_each, reach_in, together
 from twinlens.planning.choose.site import Pairs, Times, least_of, multiplied, pairs_of, rejection, taken, without_link
 from twinlens.planning.choose.wanted import RENTED, Own, Paid, ServingWanted, Site, known_on
-from twinlens.planning.figure import Figure, Input, total
 from twinlens.planning.fit.answer import copy_layouts, may_group, pipeline_degrees, tensor_degrees, usable
 from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving, held, most_sequences
@@ -26,6 +25,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.figure import Figure, Input, total
 
 
 def serving_ranking(

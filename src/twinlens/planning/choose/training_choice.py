@@ -12,7 +12,6 @@ from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, limit_
 from twinlens.planning.choose.search import Search, offered, ranking_of, rate_each, reach_in
 from twinlens.planning.choose.site import Pairs, Times, least_of, multiplied, pairs_of, rejection, taken, without_link
 from twinlens.planning.choose.wanted import RENTED, Own, Paid, Site, TrainingWanted, known_on
-from twinlens.planning.figure import Figure, Input, total
 from twinlens.planning.fit.answer import expert_degrees, pipeline_degrees, tensor_degrees, usable
 from twinlens.planning.fit.training import Training, training_bytes
 from twinlens.planning.fit.training_answer import MEMORY_SHARE
@@ -23,6 +22,7 @@ from twinlens.planning.prediction.training import TrainingLayout, TrainingParts,
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
+from twinlens.theory.figure import Figure, Input, total
 from twinlens.theory.sharding import Split
 
 _EXPOSED = ("tensor", "expert", "data")

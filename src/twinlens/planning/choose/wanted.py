@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from twinlens.planning.cost.algebra import computed
 from twinlens.planning.cost.machine import Machine, Priced, joined
-from twinlens.planning.figure import Figure, Input, absent
 from twinlens.planning.fit.training import Method
 from twinlens.planning.prediction.band import Calibrated
 from twinlens.planning.sold import node_power, unit_word
@@ -18,6 +17,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.figure import Figure, Input, absent
 
 DAY_H = 24.0
 

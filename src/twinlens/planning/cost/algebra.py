@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from math import prod
 from typing import Any
 
-from twinlens.planning.figure import Amount, Figure, Input
+from twinlens.theory.figure import Amount, Figure, Input
 
 Part = Input | Figure
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import computed, over, plus, times
-from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
 from twinlens.spec.money import Money, Price
+from twinlens.theory.figure import Figure, Input, absent, assumed
 from twinlens.theory.number import Number, amount, count, rate
 from twinlens.units import HOURS_A_MONTH, JOULES_PER_KWH
 

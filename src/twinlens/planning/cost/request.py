@@ -8,8 +8,8 @@ from decimal import Decimal
 
 from twinlens.planning.cost.algebra import computed, over, plus, times
 from twinlens.planning.cost.machine import Machine, Priced
-from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure, Input, absent, assumed
 
 _SECONDS = Input("hour", 3600, "s", "by definition")
 _MILLION = Decimal(1_000_000)

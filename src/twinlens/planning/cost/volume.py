@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from twinlens.planning.cost.algebra import CENT, cents, computed, exact, over, plus, times
 from twinlens.planning.cost.machine import Machine, Priced
 from twinlens.planning.cost.request import Each, Traffic, per_million
-from twinlens.planning.figure import Figure, Input, assumed
+from twinlens.theory.figure import Figure, Input, assumed
 from twinlens.units import HOURS_A_MONTH
 
 _GROWTH = (1, 2, 5, 10)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from twinlens.planning.figure import Figure, Input, assumed, total
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.figure import Figure, Input, assumed, total
 
 # A placement: work on some devices of one kind, what it needs on each, and what each has.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twinlens.planning.figure import Figure, Input
+from twinlens.theory.figure import Figure, Input
 
 GIB = 2.0**30
 

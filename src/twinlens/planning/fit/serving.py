@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
 from twinlens.planning.fit.runtime import VLLM, Measured, Runtime, corrected
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.attention import kept_elements, kv_elements, state_bytes
+from twinlens.theory.figure import Figure, Input, absent, assumed, product, total
 from twinlens.theory.memory import kv_bytes
 from twinlens.theory.number import Number, rounded_up
 from twinlens.theory.parameter import expert_weights

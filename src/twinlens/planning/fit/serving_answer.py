@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from twinlens.errors import BadInput
-from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import (
     Fit,
     Placement,
@@ -21,6 +20,7 @@ from twinlens.planning.fit.answer import (
 from twinlens.planning.fit.serving import Serving, most_sequences, one_user, serving_parts
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+from twinlens.theory.figure import Figure
 
 MOST_TENSOR = 16
 _NARROWER_KV = (("fp8", 1.0), ("int4", 0.5))

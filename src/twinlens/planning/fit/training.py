@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from twinlens.planning.figure import Figure, Input, absent, assumed
 from twinlens.planning.fit.runtime import Measured, corrected
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.activation import Checkpointing
 from twinlens.theory.adapter import adapter_parameters
+from twinlens.theory.figure import Figure, Input, absent, assumed
 from twinlens.theory.memory import LAYOUTS, Layout, with_optimizer
 from twinlens.theory.number import Number
 from twinlens.theory.sharding import Split, device_parameters, sharded_memory

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from twinlens.errors import BadInput
-from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import (
     COUNTS,
     TRAINING_SHORT,
@@ -21,6 +20,7 @@ from twinlens.planning.fit.answer import (
 from twinlens.planning.fit.training import Training, training_parts
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+from twinlens.theory.figure import Figure
 from twinlens.theory.memory import LAYOUTS, OPTIMIZERS
 from twinlens.theory.sharding import Split
 

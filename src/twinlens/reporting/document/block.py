@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure
 
 if TYPE_CHECKING:  # charts are heavy
     from twinlens.reporting.chart.figure import Figure as Chart

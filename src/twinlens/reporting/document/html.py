@@ -8,7 +8,6 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Literal
 
-from twinlens.planning.figure import Figure, Input
 from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.bars import bars_chart
@@ -34,6 +33,7 @@ from twinlens.reporting.wording.amount import NAMES as MONEY
 from twinlens.reporting.wording.amount import amount, compared_name, span
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.plan import COUNTED, NAMES, counted, figure_words, input_words
+from twinlens.theory.figure import Figure, Input
 from twinlens.version import __version__
 
 _LONG = 12

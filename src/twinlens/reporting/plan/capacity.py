@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from twinlens.planning.capacity.serving import ServingCapacity
 from twinlens.planning.capacity.training import TrainingCapacity
-from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import (
     Arithmetic,
@@ -34,6 +33,7 @@ from twinlens.reporting.wording.planned.capacity import (
     target_words,
     training_words,
 )
+from twinlens.theory.figure import Figure
 from twinlens.units import SECONDS, scale, show
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twinlens.planning.check.answer import Check, Ruling, Stack
-from twinlens.planning.figure import Amount, Figure, Input
 from twinlens.planning.fit.serving import Serving
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
@@ -13,6 +12,7 @@ from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, D
 from twinlens.reporting.wording.amount import amount
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.plan import input_words, subject_words
+from twinlens.theory.figure import Amount, Figure, Input
 from twinlens.units import digits
 
 _TONES: dict[str, Tone] = {"yes": "good", "limited": "doubt", "no": "bad", "unknown": "doubt"}

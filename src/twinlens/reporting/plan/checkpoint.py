@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twinlens.planning.checkpoint import SavePlan
-from twinlens.planning.figure import Figure, Input
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Document, Line, row
 from twinlens.reporting.wording.finding import clause_of, sentence_of
+from twinlens.theory.figure import Figure, Input
 from twinlens.units import SECONDS, digits, show
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from twinlens.planning.choose.answer import Choice
 from twinlens.planning.choose.candidate import Candidate, Ranking
 from twinlens.planning.choose.wanted import ServingWanted
-from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import (
@@ -27,6 +26,7 @@ from twinlens.reporting.document.block import (
 from twinlens.reporting.wording.amount import amount, money_words
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.choose import RESOURCES, UNMOVED
+from twinlens.theory.figure import Figure
 from twinlens.units import digits
 
 _FIRST = 3

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from twinlens.planning.cost.answer import Cost
-from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import (
@@ -23,6 +22,7 @@ from twinlens.reporting.document.block import (
 from twinlens.reporting.wording.amount import NAMES, money_words
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.cost import cost_words, shown
+from twinlens.theory.figure import Figure
 from twinlens.units import digits
 
 _ABSENT = "–"

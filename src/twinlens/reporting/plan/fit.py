@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twinlens.planning.figure import Figure
 from twinlens.planning.fit.answer import Fit, Placement
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
@@ -32,6 +31,7 @@ from twinlens.reporting.wording.planned.plan import (
     placed_words,
     subject_words,
 )
+from twinlens.theory.figure import Figure
 from twinlens.units import digits
 
 _TONES: dict[bool | None, Tone] = {True: "good", False: "bad", None: "doubt"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twinlens.planning.figure import Figure
 from twinlens.planning.method import Method, Way
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, Document, Line, Table, Tone, row
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.method import PARTS, WAYS, because_words, head_words, mark_words
+from twinlens.theory.figure import Figure
 from twinlens.units import digits
 
 _TONES: dict[str, Tone] = {"yes": "good", "partly": "doubt", "no": "bad"}

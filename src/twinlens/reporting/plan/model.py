@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from twinlens.planning.figure import Figure
 from twinlens.planning.models import Candidate, Choice
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Cell, Document, Line, Table, Tone, cells, row
 from twinlens.reporting.wording.finding import clause_of
+from twinlens.theory.figure import Figure
 from twinlens.units import digits
 
 _HEADS = ("", "", "GB\nin all", "ms a\ntoken", "tokens/s\nof the box", "$ per\nmillion", "score", "")

@@ -7,13 +7,13 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from twinlens.planning.figure import Figure
 from twinlens.planning.roi import FRONTIER_MONTHS, Roi, Swing
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, Document, Drawing, Line, Table, row
 from twinlens.reporting.plan.cost import prices
 from twinlens.reporting.wording.amount import WAYS, money_words
 from twinlens.reporting.wording.finding import clause_of
+from twinlens.theory.figure import Figure
 from twinlens.units import digits
 
 if TYPE_CHECKING:

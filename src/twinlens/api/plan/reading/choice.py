@@ -17,13 +17,13 @@ from twinlens.api.plan.reading.amount import (
 from twinlens.api.plan.reading.subject import device_of
 from twinlens.errors import BadInput
 from twinlens.planning.choose.wanted import Need
-from twinlens.planning.figure import assumed
 from twinlens.planning.fit.answer import MOST_DEVICES
 from twinlens.planning.prediction.work import STORED, held_format, spoken
 from twinlens.planning.subject import Subject
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
+from twinlens.theory.figure import assumed
 
 COMPLIANCE = ("fedramp", "hipaa", "itar")
 TRAINED_IN = ("bf16", "fp16", "fp8", "fp32")

@@ -32,9 +32,9 @@ from twinlens.errors import BadInput
 from twinlens.planning.cost.algebra import over
 from twinlens.planning.cost.machine import Machine, Power, Priced
 from twinlens.planning.cost.request import Traffic
-from twinlens.planning.figure import Figure
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device as Known
+from twinlens.theory.figure import Figure
 
 if TYPE_CHECKING:
     from twinlens.api.plan.predicted import Predicted

@@ -9,7 +9,6 @@ from typing import Any
 from twinlens.api.plan.reading.amount import UNREADABLE, count_of, quantity_of, short, tokens_of, usual_format
 from twinlens.claims.names import DEVICES, KV_BYTES, USUAL
 from twinlens.errors import BadInput, nearest
-from twinlens.planning.figure import assumed
 from twinlens.planning.prediction.work import held_format, kept_cache
 from twinlens.planning.probed import probed_device
 from twinlens.planning.subject import Subject
@@ -23,6 +22,7 @@ from twinlens.spec.model.reader.tower import tower_from_config
 from twinlens.spec.model.reference import list_models, load_model
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.system.document import read_json
+from twinlens.theory.figure import assumed
 from twinlens.theory.parameter import parameters, tower_parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS
 

@@ -12,8 +12,8 @@ from twinlens.units import SECONDS, digits, show
 if TYPE_CHECKING:
     from twinlens.planning.capacity.serving import ServingCapacity, ServingPlan
     from twinlens.planning.capacity.training import TrainingCapacity, TrainingPlan
-    from twinlens.planning.figure import Figure
     from twinlens.record.finding import Finding
+    from twinlens.theory.figure import Figure
 
 NAMES = {
     "ttft": "TTFT", "tpot": "TPOT", "ttft-p99": "p99 TTFT", "tpot-p99": "p99 TPOT",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from twinlens.planning.cost.answer import Cost
 from twinlens.planning.cost.machine import Machine
 from twinlens.planning.cost.volume import Month
-from twinlens.planning.figure import Figure
 from twinlens.reporting.wording.amount import amount, money_words
+from twinlens.theory.figure import Figure
 from twinlens.units import digits
 
 _WAYS = {"buy": "bought", "rent": "rented", "reserved": "reserved"}

@@ -12,11 +12,11 @@ from twinlens.reporting.wording.planned.choose import CHOSEN
 from twinlens.units import digits
 
 if TYPE_CHECKING:  # sentences of findings are in every verb, planning is not
-    from twinlens.planning.figure import Figure, Input
     from twinlens.planning.fit.answer import Fit, Placement
     from twinlens.planning.fit.serving import Serving
     from twinlens.planning.fit.training import Training
     from twinlens.record.finding import Finding
+    from twinlens.theory.figure import Figure, Input
 
 NAMES = {
     "weights": "weights", "kv": "KV cache", "activations": "activations", "runtime": "runtime", "needed": "needed",

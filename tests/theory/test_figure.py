@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pytest
 
-from twinlens.planning.figure import Figure, Input, absent, assumed, product, total
 from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure, Input, absent, assumed, product, total
 
 UNKNOWN = Finding("plan-unknown", "warns", "kv", {"model": "13B", "needs": "layers"})
 

@@ -1,4 +1,4 @@
-"""A planned figure that explains itself: value, formula, inputs, source, assumptions, and what would change it."""
+"""A figure that explains itself: value, formula, inputs, source, assumptions, and what would change it."""
 
 from __future__ import annotations
 
