@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from twinlens.errors import BadInput
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -33,11 +36,26 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Tokens:
+    """When tokens came. `step_end_s`: of each engine, the ends of its steps.
+
+    `first_step`, `moments`: a request's tokens came with so many successive steps from this one on. Shape: (requests,).
+    `apart`: requests whose steps do not follow one another, or bring several tokens: step and tokens so far of each
+    moment.
+    """
+
+    step_end_s: tuple[Floats, ...]
+    first_step: Ints
+    moments: Ints
+    apart: Mapping[int, tuple[Ints, Ints]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Served:
     """What became of `Work`. Shapes: (requests,). Seconds, NaN where it never was.
 
     `outcome`: REFUSED, UNFINISHED (under way at the horizon) or DONE. `engine`: which replica took it.
-    `cached_tokens`: tokens of the prompt that a prefix cache had.
+    `cached_tokens`: tokens of the prompt that a prefix cache had. `tokens`: when each token came, where it was kept.
     """
 
     outcome: Ints
@@ -47,3 +65,27 @@ class Served:
     end_s: Floats
     preemptions: Ints
     cached_tokens: Ints
+    tokens: Tokens | None = None
+
+
+def token_times_s(served: Served, request: int) -> Floats:
+    """Seconds at which each token of one request came; those of one moment have the same. Shape: (tokens so far,)."""
+    tokens = _kept(served)
+    ends = tokens.step_end_s[served.engine[request]] if tokens.moments[request] else np.empty(0)
+    if request not in tokens.apart:
+        first = tokens.first_step[request]
+        return ends[first : first + tokens.moments[request]]
+    steps, so_far = tokens.apart[request]
+    return np.repeat(ends[steps], np.diff(so_far, prepend=0))
+
+
+def all_token_times_s(served: Served) -> tuple[Floats, Ints]:
+    """Token times of all requests, one after another, and where each begins. Shapes: (tokens,), (requests + 1,)."""
+    each = [token_times_s(served, request) for request in range(len(served.outcome))]
+    return np.concatenate([np.empty(0), *each]), np.cumsum([0, *(len(times) for times in each)])
+
+
+def _kept(served: Served) -> Tokens:
+    if served.tokens is None:
+        raise BadInput("token times were not kept; ask for them with serve(…, tokens=True)")
+    return served.tokens

@@ -1,0 +1,267 @@
+"""One engine, step by step: which requests a step takes, how long it lasts, what it brings.
+
+The rules are those of vLLM V1 (`rules.READ_FROM`): running requests first, in order, each its next piece within one
+budget of tokens; where no block is free, the last of them is preempted and starts again; waiting requests only where
+nobody was preempted, in order, none overtaking the first.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from twinlens.simulation.batches import batch_step, next_batch_s
+from twinlens.simulation.blocks import ENDLESS, Blocks, Cache
+from twinlens.simulation.fits import check_work, checked_law, checked_rules, refused
+from twinlens.simulation.law import StepLaw
+from twinlens.simulation.noise import Noise
+from twinlens.simulation.outcome import served
+from twinlens.simulation.pairs import decode_steps, pairs_of
+from twinlens.simulation.prefix_cache import PrefixCache
+from twinlens.simulation.rules import Rules
+from twinlens.simulation.sequence import Sequence
+from twinlens.simulation.work import DONE, REFUSED, Floats, Served, Work
+
+
+@dataclass(slots=True)
+class Piece:
+    """Tokens of one sequence that a step computes."""
+
+    sequence: Sequence
+    tokens: int
+
+
+class Engine:
+    """Virtual time of one engine: `add` requests as they arrive, `run_until` a time, look at what has happened.
+
+    Add in the order of arrival, each after `run_until` its arrival: steps that begin earlier do not see it. `now_s` is
+    the end of the last step. `finished` has the sequences that are done, until somebody takes them out.
+    """
+
+    def __init__(
+        self, rules: Rules, law: StepLaw, noise: Noise | None = None, *, number: int = 0, tokens: bool = True
+    ) -> None:
+        self.rules, self.law = checked_rules(rules), checked_law(law)
+        self.number = number
+        self.now_s = 0.0
+        self.running: list[Sequence] = []
+        self.waiting: list[tuple[tuple[int, int], Sequence]] = []
+        self.closed = False
+        self.finished: list[Sequence] = []
+        self.cache = _cache(rules)
+        self.factors = noise.stream(number) if noise else None
+        self.drafts = np.random.default_rng((noise.seed if noise else 0, number, 1))
+        self.steps = 0
+        self.busy_s = 0.0
+        self.added = 0
+        self.step_end_s: list[float] | None = [] if tokens else None
+
+    def add(
+        self, arrival_s: float, prompt: int, output: int, *, priority: int = 0, group: int = -1, shared: int = 0
+    ) -> Sequence:
+        """A request arrives; one that is longer than the context is refused at once, as its `outcome` says."""
+        steps = decode_steps(output, self.rules, self.drafts)
+        priority = priority if self.rules.scheduling_policy == "priority" else 0
+        new = Sequence(self.added, arrival_s, prompt, output, steps, priority, group, min(shared, prompt), prompt)
+        self.added += 1
+        if refused(self.rules, prompt, output):
+            new.outcome = REFUSED
+            self.finished.append(new)
+            return new
+        if not self.waiting and not self.running:
+            self.now_s = max(self.now_s, arrival_s)
+        heapq.heappush(self.waiting, (new.urgency, new))
+        return new
+
+    def close(self) -> None:
+        """Nothing more will arrive: a batch that waits for more requests starts without them."""
+        self.closed = True
+
+    def run_until(self, until_s: float) -> None:
+        """All steps that begin before `until_s`."""
+        while (start_s := self.next_s) < until_s:
+            self.now_s = start_s
+            if self.rules.batching == "continuous":
+                self.step()
+            else:
+                batch_step(self)
+
+    @property
+    def next_s(self) -> float:
+        """When the next step begins, if nothing arrives before; infinite where it has nothing to do."""
+        if self.rules.batching != "continuous":
+            return next_batch_s(self)
+        return self.now_s if self.running or self.waiting else math.inf
+
+    @property
+    def outstanding_tokens(self) -> int:
+        """Tokens still to compute or to make for all requests that are here."""
+        here = self.running + [each for _, each in self.waiting]
+        return sum(max(0, each.goal - each.computed) + each.output - each.tokens(each.made) for each in here)
+
+    def step(self) -> None:
+        """One step: choose pieces, let time pass, hand out tokens."""
+        pieces, budget, preempted = self._continue()
+        if not preempted:
+            self._admit(pieces, budget)
+        self.pass_time(*self._amounts(pieces))
+        for piece in pieces:
+            self._advance(piece.sequence, piece.tokens)
+        self.running = [each for each in self.running if each.outcome != DONE]
+
+    def pass_time(self, rows: int, context: float, tokens: int, pairs: float) -> None:
+        """A step with so much work lasts as long as the law says, times its noise."""
+        seconds = self.law.seconds(rows, context, tokens, pairs)
+        if self.factors:
+            seconds *= self.factors.next()
+        self.now_s += seconds
+        self.busy_s += seconds
+        self.steps += 1
+        if self.step_end_s is not None:
+            self.step_end_s.append(self.now_s)
+
+    def ends(self) -> Floats:
+        """Ends of all steps so far, where they were kept. Shape: (steps,)."""
+        return np.array(self.step_end_s or [])
+
+    def _continue(self) -> tuple[list[Piece], int, bool]:
+        """Pieces of running requests, the budget that they leave, and whether somebody was preempted."""
+        pieces: list[Piece] = []
+        budget, place, preempted = self.rules.max_num_batched_tokens, 0, False
+        while place < len(self.running) and budget > 0:
+            sequence = self.running[place]
+            tokens = self._wanted(sequence, budget)
+            while not self.cache.take(sequence, tokens):
+                preempted = True
+                victim = self._preempt()
+                if victim is sequence:
+                    return pieces, budget, preempted
+                if pieces and any(each.sequence is victim for each in pieces):
+                    budget += next(each.tokens for each in pieces if each.sequence is victim)
+                    pieces = [each for each in pieces if each.sequence is not victim]
+                    place -= 1
+            pieces.append(Piece(sequence, tokens))
+            budget -= tokens
+            place += 1
+        return pieces, budget, preempted
+
+    def _wanted(self, sequence: Sequence, budget: int) -> int:
+        if sequence.decoding:
+            return min(1 + self.rules.num_speculative_tokens, budget)
+        left = sequence.goal - sequence.computed
+        return min(left, self.rules.long_prefill_token_threshold or left, budget)
+
+    def _preempt(self) -> Sequence:
+        """The least urgent of the running requests goes back to the queue, ahead of all that are as urgent."""
+        victim = max(self.running, key=lambda each: each.urgency)
+        self.running.remove(victim)
+        self.cache.release(victim)
+        victim.restart()
+        heapq.heappush(self.waiting, (victim.urgency, victim))
+        return victim
+
+    def _admit(self, pieces: list[Piece], budget: int) -> None:
+        """Waiting requests start, in order, until the budget, a place or a block is missing for the first of them."""
+        rules = self.rules
+        while self.waiting and budget > 0 and len(self.running) < rules.max_num_seqs:
+            sequence = self.waiting[0][1]
+            found = self.cache.find(sequence)
+            left = sequence.goal - found * rules.block_size
+            wanted = min(left, rules.long_prefill_token_threshold or left)
+            if wanted > budget and not rules.enable_chunked_prefill:
+                return
+            tokens = min(wanted, budget)
+            if not self.cache.take(sequence, tokens, found, whole=rules.scheduler_reserve_full_isl):
+                return
+            heapq.heappop(self.waiting)
+            self.running.append(sequence)
+            sequence.computed = found * rules.block_size
+            if not sequence.preemptions:
+                sequence.start_s, sequence.cached = self.now_s, sequence.computed
+            pieces.append(Piece(sequence, tokens))
+            budget -= tokens
+
+    def _amounts(self, pieces: list[Piece]) -> tuple[int, float, int, float]:
+        """Rows, context, tokens beyond one a row, pairs: what the law asks for."""
+        context = pairs = 0.0
+        for piece in pieces:
+            if piece.sequence.decoding:
+                context += self.context(piece.sequence)
+            else:
+                pairs += pairs_of(piece.sequence.computed, piece.tokens, self.rules.sliding_window)
+        return len(pieces), context, sum(piece.tokens - 1 for piece in pieces), pairs
+
+    def context(self, sequence: Sequence) -> float:
+        """Tokens that its next token attends to."""
+        context = sequence.prompt + 1 + (sequence.made - 1) * sequence.pace
+        return context if self.rules.sliding_window is None else min(context, self.rules.sliding_window)
+
+    def _advance(self, sequence: Sequence, tokens: int) -> None:
+        """The step has ended: its tokens are computed, and where the prompt is, one more moment of the answer comes."""
+        if not sequence.decoding:
+            sequence.computed += tokens
+            if sequence.computed < sequence.goal:
+                return
+        self.bring(sequence)
+        sequence.computed = sequence.goal = sequence.prompt + sequence.tokens(sequence.made) - 1
+        if sequence.outcome == DONE:
+            self.cache.release(sequence)
+
+    def bring(self, sequence: Sequence) -> None:
+        """A moment of its answer: the first token, or those of a decode step; and the end with the last."""
+        if not sequence.made:
+            sequence.first_token_s = self.now_s
+        sequence.came(self.steps - 1)
+        if sequence.made == sequence.steps + 1:
+            sequence.outcome, sequence.end_s = DONE, self.now_s
+            self.finished.append(sequence)
+
+
+def serve(
+    work: Work,
+    law: StepLaw,
+    rules: Rules,
+    *,
+    noise: Noise | None = None,
+    horizon_s: float | None = None,
+    tokens: bool = True,
+) -> Served:
+    """All of the work through one engine, until it is done or virtual time has reached the horizon.
+
+    The law's `before_s` and `after_s` are not in it: add them outside. Raises BadInput before any work.
+    """
+    check_work(work, rules)
+    engine = Engine(rules, law, noise, tokens=tokens)
+    until_s = math.inf if horizon_s is None else horizon_s
+    sequences = []
+    for arrival_s, prompt, output, priority, group, shared in rows_of(work):
+        engine.run_until(min(arrival_s, until_s))
+        sequences.append(engine.add(arrival_s, prompt, output, priority=priority, group=group, shared=shared))
+    engine.close()
+    engine.run_until(until_s)
+    return served(sequences, None, (engine.ends(),) if tokens else None, horizon_s)
+
+
+def rows_of(work: Work) -> Iterator[tuple[float, int, int, int, int, int]]:
+    """Arrival, prompt, output, priority, group and shared tokens of each request."""
+    zeros, alone = [0] * len(work), [-1] * len(work)
+    return zip(
+        work.arrival_s.tolist(),
+        work.prompt_tokens.tolist(),
+        work.output_tokens.tolist(),
+        zeros if work.priority is None else work.priority.tolist(),
+        alone if work.group is None else work.group.tolist(),
+        zeros if work.shared_tokens is None else work.shared_tokens.tolist(),
+        strict=True,
+    )
+
+
+def _cache(rules: Rules) -> Cache:
+    total = ENDLESS if rules.num_gpu_blocks is None else rules.num_gpu_blocks
+    found_again = rules.enable_prefix_caching and rules.batching == "continuous"
+    make = PrefixCache if found_again else Blocks
+    return make(total, rules.block_size, rules.sliding_window)
