@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from twinlens.cli.main import app
-from twinlens.planning.checkpoint import Span, daly, goodput, save_plan
+from twinlens.planning.checkpoint import Span, save_plan
+from twinlens.theory.waiting.checkpoint import daly, goodput
 
 
 def call(*words: str) -> Result:

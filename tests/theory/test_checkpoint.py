@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
-from twinlens.planning.checkpoint import daly, goodput, young
+from twinlens.theory.waiting.checkpoint import daly, goodput, young
 
 
 def test_young_by_hand() -> None:

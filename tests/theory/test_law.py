@@ -132,7 +132,7 @@ _FUNCTIONS: dict[str, Callable[[Mapping[str, float]], float]] = {
     "ridge-batch": lambda v: batch_at_ridge(v["peak"], v["bandwidth"], v["bits"]),
     "tokens-per-pass": lambda v: expected_tokens(v["acceptance"], v["drafts"]),
     "speculation": lambda v: speed_up(v["acceptance"], v["drafts"], v["draft-cost"], v["check-cost"]),
-    "bubble-share": lambda v: bubble_share(Split(pipeline=v["stages"], microbatches=v["microbatches"])),
+    "bubble-share": lambda v: bubble_share(Split(pipeline=v["stages"], microbatches=v["microbatches"]), v["parts"]),
     "all-reduce-time": lambda v: collective_time_s("all-reduce", v["bytes"], v["ranks"], v["bus-bandwidth"]),
     "all-gather-time": lambda v: collective_time_s("all-gather", v["bytes"], v["ranks"], v["bus-bandwidth"]),
 }

@@ -225,7 +225,8 @@ QUANTITIES = {
     "kv-heads": "1", "kv-per-token": "bytes/token", "latency": "s", "layers": "1",
     "link-bandwidth": "bytes/s", "memory": "bytes", "mfu": "share",
     "microbatches": "1", "money": "$/device", "moving-time": "s", "own-per-hour": "$/h/device", "params": "parameters",
-    "part": "share", "peak": "flop/s/device", "period": "s", "power": "w/device", "price-per-device": "$/device",
+    "part": "share", "parts": "1", "peak": "flop/s/device", "period": "s", "power": "w/device",
+    "price-per-device": "$/device",
     "price-per-hour": "$/h/device", "price-per-kwh": "$/kWh", "price-per-token": "$/token", "ranks": "1", "shards": "1",
     "rate": "tokens/s", "read": "bytes", "replicas": "1", "reached": "flop/s/device",
     "requests-per-second": "requests/s",
@@ -237,7 +238,7 @@ QUANTITIES = {
 """Quantities that laws are of, and the unit of each."""
 USUAL: Mapping[str, float] = {
     "devices": 1.0, "utilisation": 1.0, "epochs": 1.0, "mfu": 1.0, "own-per-hour": 0.0, "kv": 0.0, "check-cost": 1.0,
-    "replicas": 1.0, "shards": 1.0, "step-tokens": 1.0,
+    "parts": 1.0, "replicas": 1.0, "shards": 1.0, "step-tokens": 1.0,
 }  # fmt: skip
 """Values of inputs that are left out: one device, busy at all hours, no other costs."""
 _N = "6·N·D, Kaplan et al. 2020, arXiv 2001.08361"
@@ -269,7 +270,8 @@ _ROWS = (
     ("prefill-time", "Time of a prefill", "s", "flop / (peak × devices × mfu)", _DEFINITION),
     ("steps", "Steps", "steps", "samples × epochs / samples-per-step", _DEFINITION),
     ("tokens-per-step", "Tokens of a step", "tokens/step", "batch × context × replicas", _DEFINITION),
-    ("bubble-share", "Idle share of a 1F1B pipeline", "share", "(stages − 1) / (microbatches + stages − 1)",
+    ("bubble-share", "Idle share of a pipeline, of so many parts a stage", "share",
+     "(stages − 1) / (parts × microbatches + stages − 1)",
      "Narayanan et al. 2021, arXiv 2104.04473", "measure"),
     # Memory.
     ("weights", "Weights", "bytes", "params × bits / 8 [bits/byte]", _DEFINITION, "claim, plan fit"),

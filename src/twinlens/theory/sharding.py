@@ -126,10 +126,13 @@ def sharded_memory(
     )
 
 
-def bubble_share(split: Split) -> Number:
-    """Idle share of a 1F1B pipeline: (p − 1) / (m + p − 1) (arXiv 2104.04473)."""
+def bubble_share(split: Split, parts: Number = 1) -> Number:
+    """Idle share of a pipeline (GPipe, 1F1B; interleaved with `parts` of the model on each stage).
+
+    (p − 1) / (v·m + p − 1) (arXiv 2104.04473).
+    """
     stages, many = count("pipeline", split.pipeline), count("microbatches", split.microbatches)
-    return (stages - 1) / (many + stages - 1)
+    return (stages - 1) / (count("parts", parts) * many + stages - 1)
 
 
 def _check(shape: DecoderShape, split: Split) -> None:

@@ -1,0 +1,1 @@
+"""Training in virtual time: ranks, pipelines, exchanges, saves and failures, and training beside serving."""
