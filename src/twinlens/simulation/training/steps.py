@@ -1,0 +1,99 @@
+"""Steps of many ranks: each ends when the slowest rank has, and slow steps come in spells.
+
+Not modelled: ranks that are slow together (a shared disk, a shared link), and ranks that recover what they waited.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from twinlens.errors import BadInput
+from twinlens.simulation.work import Floats
+from twinlens.theory.waiting.slowest import slowest_of_lognormal, slowest_of_values
+
+
+@dataclass(frozen=True, slots=True)
+class Lognormal:
+    """Seconds of a step of one rank, each step and each rank on its own."""
+
+    mean_s: float
+    cv: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """Seconds of steps as they came, one after another, one array [steps] for each repeat that was measured.
+
+    `ranks`: each value is the time of the slowest of so many. `block`: successive steps that are drawn together, so
+    that slow steps come in spells as they did.
+    """
+
+    runs_s: tuple[Floats, ...]
+    ranks: int = 1
+    block: int = 1
+
+
+StepTimes = Lognormal | Measured
+
+
+def expected_s(times: StepTimes, factors: ArrayLike) -> float:
+    """Expected seconds of a step. `factors` [ranks]: how much slower each rank is than the law; 1 where it is not."""
+    if isinstance(times, Lognormal):
+        return slowest_of_lognormal(times.mean_s, times.cv, factors)
+    return slowest_of_values(np.concatenate(times.runs_s or (np.zeros(0),)), factors, times.ranks)
+
+
+def drawn_s(times: StepTimes, factors: ArrayLike, steps: int, random: np.random.Generator) -> Floats:
+    """Seconds of successive steps, [steps]. `factors` [ranks] as above. Raises BadInput.
+
+    Of measured steps of several ranks, the ranks drawn are a multiple of theirs.
+    """
+    each = np.asarray(factors, dtype=np.float64).ravel()
+    expected_s(times, each)  # refuses what is no time and no factor
+    if isinstance(times, Lognormal):
+        return _lognormal(times, each, steps, random)
+    groups, left = divmod(each.size, times.ranks)
+    if left:
+        raise BadInput(
+            f"steps measured with {times.ranks} ranks give steps of {times.ranks}, {2 * times.ranks}, … ranks, not of "
+            f"{each.size}"
+        )
+    slowest = np.zeros(steps)
+    for slow in each.reshape(groups, times.ranks).max(axis=1):
+        one = times.runs_s[random.integers(len(times.runs_s))]
+        np.maximum(slowest, slow * in_blocks(one, times.block, steps, random), out=slowest)
+    return slowest
+
+
+def in_blocks(series: Floats, block: int, size: int, random: np.random.Generator) -> Floats:
+    """`size` values of a series [k], drawn in blocks of successive ones; behind its end the series begins again."""
+    many = min(block, len(series))
+    starts = random.integers(0, len(series), -(-size // many))
+    places = (starts[:, None] + np.arange(many)) % len(series)
+    return np.asarray(series[places.ravel()[:size]], dtype=np.float64)
+
+
+def redrawn(times: StepTimes, random: np.random.Generator) -> StepTimes:
+    """Times that another measurement might have found: a repeat drawn at random, and its own steps drawn in blocks.
+
+    Repeats that differ, and runs that are short, so make the interval of a simulation wider.
+    """
+    if isinstance(times, Lognormal):
+        return times
+    one = times.runs_s[random.integers(len(times.runs_s))]
+    return Measured((in_blocks(one, times.block, len(one), random),), times.ranks, times.block)
+
+
+def _lognormal(times: Lognormal, factors: Floats, steps: int, random: np.random.Generator) -> Floats:
+    """The slowest of n alike is at the quantile u^(1/n): one draw for each kind of rank."""
+    from scipy.special import ndtri
+
+    spread = math.sqrt(math.log1p(times.cv**2))
+    kinds, many = np.unique(factors, return_counts=True)
+    shares = random.random((len(kinds), steps)) ** (1 / many[:, None])
+    drawn = kinds[:, None] * np.exp(spread * ndtri(shares)) if spread else np.repeat(kinds[:, None], steps, axis=1)
+    return np.asarray(times.mean_s * math.exp(-spread * spread / 2) * drawn.max(axis=0), dtype=np.float64)
