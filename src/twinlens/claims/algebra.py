@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from twinlens.claims.said import Answer, Case, Said, Term, View
+from twinlens.claims.said import Answer, Said, View
+from twinlens.theory.figure import Figure, Input
 from twinlens.units import DAY_S, HOUR_S, JOULES_PER_KWH, YEAR_S
 
 UNITS: Mapping[str, tuple[str, str, float]] = {
@@ -101,22 +102,27 @@ def _solved(view: View, distinct: list[Said], signs: tuple[int, ...]) -> Answer:
     for each, sign in zip(distinct, signs, strict=True):
         if each is not claimed:
             value *= base(each) ** (-own * sign)
-            terms.append((-own * sign, Term(each.kind, each.value, UNITS[each.kind][1])))
+            terms.append((-own * sign, Input(each.kind, each.value, UNITS[each.kind][1])))
     view.used.update(view.claim.said)
     view.says("training", "decode", "energy", "tpot", "each", "per-token", "hour", "kv", "amortised", "prefill")
     terms.sort(key=lambda term: -term[0])
     above = [f"{{{place}}}" for place, (sign, _) in enumerate(terms) if sign > 0]
     below = [f"{{{place}}}" for place, (sign, _) in enumerate(terms) if sign < 0]
     formula = " / ".join([" × ".join(above) or "1", *below])
-    cases = [Case(value, tuple(term for _, term in terms), formula)]
     kinds = {each.kind for each in distinct}
-    many = next(((term.value, sign) for sign, term in terms if term.name == "devices"), None)
-    if many and any(each.kind in _PER_DEVICE and not each.per for each in distinct):
-        whole = value / many[0] ** many[1]
-        cases.append(Case(whole, (Term(claimed.kind, whole, UNITS[claimed.kind][1]),), "{0}", "of-all"))
     is_stream = claimed.kind == "rate" and "token_time" in kinds
     quantity = "stream-rate" if is_stream else FIGURES.get(claimed.kind, "arithmetic")
-    return Answer(quantity, UNITS[claimed.kind][1], claimed, tuple(cases), is_arithmetic=True)
+    unit, law = UNITS[claimed.kind][1], "stream-rate" if is_stream else None
+    cases = [Figure(quantity, value, unit, formula, tuple(term for _, term in terms), law=law)]
+    counted = (
+        (each.value, -own * sign)
+        for each, sign in zip(distinct, signs, strict=True) if each.kind == "devices" and each is not claimed
+    )  # fmt: skip
+    many = next(counted, None)
+    if many and any(each.kind in _PER_DEVICE and not each.per for each in distinct):
+        whole = value / many[0] ** many[1]
+        cases.append(Figure(quantity, whole, unit, "{0}", (Input(claimed.kind, whole, unit),), reading="of-all"))
+    return Answer(claimed, tuple(cases), is_arithmetic=True)
 
 
 def _units_of(said: Said, kinds: set[str], text: str) -> Iterator[Exponents]:
@@ -218,8 +224,8 @@ def equation(view: View) -> Answer | None:
     places = iter(range(len(terms)))
     formula = "".join(f"{{{next(places)}}}" if each.isdigit() else _SHOWN[each] for each in left)
     shown = value if fits or found is None else found
-    case = Case(shown, tuple(Term(*_named(each)) for each in terms), formula)
-    return Answer(FIGURES.get(claimed.kind, "arithmetic"), _named(claimed)[2], claimed, (case,), is_arithmetic=True)
+    name, inputs = FIGURES.get(claimed.kind, "arithmetic"), tuple(Input(*_named(each)) for each in terms)
+    return Answer(claimed, (Figure(name, shown, _named(claimed)[2], formula, inputs),), is_arithmetic=True)
 
 
 def _named(said: Said) -> tuple[str, float, str]:

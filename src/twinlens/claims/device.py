@@ -11,13 +11,14 @@ from twinlens.claims.algebra import UNITS
 from twinlens.claims.names import DEVICES, FORMATS, device_at
 from twinlens.claims.reading.memory import visible
 from twinlens.claims.reading.part import link_rates
-from twinlens.claims.said import UNREADABLE, Answer, Case, Gap, Said, Term, View, remark
+from twinlens.claims.said import UNREADABLE, Answer, Gap, Said, View, remark
 from twinlens.claims.subject import Subject, devices_of, said_device, said_model, stored_as
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device, load_device
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.figure import Figure, Input, product
 from twinlens.theory.memory import OPTIMIZERS
 from twinlens.theory.parameter import parameters
 from twinlens.theory.weight_format import WEIGHT_FORMATS
@@ -59,11 +60,10 @@ def rate(view: View) -> Answer | Gap | None:
         return Gap("device", ("precision",))
     sparse = (device[0].sparse_times or 1.0) if view.says("sparse") else 1.0
     many = devices_of(view) or 1.0
-    terms = (Term("peak", dense, "flop/s"), *((Term("sparsity", sparse, "1"),) if sparse != 1 else ()),
-             *((Term("devices", many, "devices"),) if many != 1 else ()))  # fmt: skip
-    formula = " × ".join(f"{{{place}}}" for place in range(len(terms)))
-    case = Case(dense * sparse * many, terms, formula)
-    return Answer("device", "flop/s", said, (case,), assumed=device[1], remarks=_why(said, device[0], dense))
+    inputs = (Input("peak", dense, "flop/s"), *((Input("sparsity", sparse, "1"),) if sparse != 1 else ()),
+              *((Input("devices", many, "devices"),) if many != 1 else ()))  # fmt: skip
+    case = product("device", "flop/s", inputs)
+    return Answer(said, (case,), assumed=device[1], remarks=_why(said, device[0], dense))
 
 
 def _of_sheet(view: View, kind: str, what: str, unit: str) -> Answer | None:
@@ -80,22 +80,22 @@ def _of_sheet(view: View, kind: str, what: str, unit: str) -> Answer | None:
     if what == "memory" and "iB" in said.text:
         sizes["driver"] = float(device[0].memory_visible_bytes or 0) or None
     many = 1.0 if said.per == "device" or (view.says("each") and not view.peek("sequences")) else devices_of(view)
-    cases = tuple(case for name, each in sizes.items() if each for case in _of_many(Term(what, each, unit), many, name))
+    cases = tuple(
+        case for name, each in sizes.items() if each for case in _of_many(Input(what, each, unit), many, name)
+    )
     if view.says("of-all"):
-        cases = tuple(case for case in cases if case.assumed != "of-each")
+        cases = tuple(case for case in cases if case.reading != "of-each")
     remarks = visible(device[0]) if what == "memory" else ()
-    return Answer("device", unit, said, cases, assumed=device[1], remarks=remarks) if cases else None
+    return Answer(said, cases, assumed=device[1], remarks=remarks) if cases else None
 
 
-def _of_many(each: Term, many: float | None, name: str) -> tuple[Case, ...]:
+def _of_many(each: Input, many: float | None, name: str) -> tuple[Figure, ...]:
     """A figure of one device, or of all that are counted: both are usual where several are named."""
-    own = Case(each.value, (each,), "{0}", name)
     if not many or many == 1:
-        return (own,)
-    terms = (Term("devices", many, "devices"), each)
+        return (product("device", each.unit, (each,), reading=name),)
     return (
-        Case(many * each.value, terms, "{0} × {1}", name or "of-all"),
-        Case(each.value, (each,), "{0}", name or "of-each"),
+        product("device", each.unit, (Input("devices", many, "devices"), each), reading=name or "of-all"),
+        product("device", each.unit, (each,), reading=name or "of-each"),
     )
 
 
@@ -117,11 +117,11 @@ def model_figure(kind: str, view: View) -> Answer | None:
     own = {"active": counted.active, "params": counted.total, "kv_heads": shape.kv_heads, "heads": shape.heads,
            "layers": shape.layers}  # fmt: skip
     unit = "parameters" if kind in ("active", "params") else kind.replace("_", " ")
-    cases = [Case(float(own[kind]), (Term(kind, own[kind], unit),), "{0}")]
+    cases = [product("model", unit, (Input(kind, own[kind], unit),))]
     if kind == "active":
-        inner = counted.active - counted.embedding
-        cases.append(Case(float(inner), (Term(kind, inner, unit),), "{0}", "no-embedding"))
-    return Answer("model", unit, said, tuple(cases))
+        inner = Input(kind, counted.active - counted.embedding, unit)
+        cases.append(product("model", unit, (inner,), reading="no-embedding"))
+    return Answer(said, tuple(cases))
 
 
 def link(view: View) -> Answer | Gap | None:
@@ -139,28 +139,26 @@ def link(view: View) -> Answer | Gap | None:
     one, both = _ways(name, 1), _ways(name, 2)
     if view.says("one-way"):
         low, high = claimed.range
-        twice = (remark("both-ways"),) if any(low <= case.value <= high for case in both) else ()
-        return Answer("link", "bytes/s", claimed, one, remarks=twice)
+        twice = (remark("both-ways"),) if any(low <= case.number <= high for case in both) else ()
+        return Answer(claimed, one, remarks=twice)
     if view.says("both-ways"):
-        return Answer("link", "bytes/s", claimed, both)
-    return Answer("link", "bytes/s", claimed, (*one, *both), missing=("direction",))
+        return Answer(claimed, both)
+    return Answer(claimed, (*one, *both), missing=("direction",))
 
 
-def _ways(name: str, ways: int) -> tuple[Case, ...]:
+def _ways(name: str, ways: int) -> tuple[Figure, ...]:
     """Its bandwidth in one or both directions; of PCI Express as signalled, and as data after coding."""
     words = "one-way" if ways == 1 else "both-ways"
-    each = link_rates()[name]
+    signalled = {"pcie3": 16e9, "pcie4": 32e9, "pcie5": 64e9, "pcie6": 128e9}.get(name, link_rates()[name])
+    each = Input("one-way", signalled, "bytes/s")
     if name.startswith("infiniband"):
-        return (Case(each, (Term("one-way", each, "bytes/s"),), "{0}", words),) if ways == 1 else ()
-    if not name.startswith("pcie"):
-        return (Case(ways * each, (Term("ways", ways, "1"), Term("one-way", each, "bytes/s")), "{0} × {1}", words),)
-    signalled = {"pcie3": 16e9, "pcie4": 32e9, "pcie5": 64e9, "pcie6": 128e9}[name]
-    terms = (Term("ways", ways, "1"), Term("one-way", signalled, "bytes/s"))
-    plain = Case(ways * signalled, terms, "{0} × {1}", words)
-    if name == "pcie6":
+        return (product("link", "bytes/s", (each,), reading=words),) if ways == 1 else ()
+    inputs = (Input("ways", ways, "1"), each)
+    plain = product("link", "bytes/s", inputs, reading=words)
+    if not name.startswith("pcie") or name == "pcie6":
         return (plain,)
-    coded = Case(plain.value * _CODED, (*terms, Term("coding", _CODED, "share")), "{0} × {1} × {2}", f"{words}-coded")
-    return (plain, coded)
+    coded = (*inputs, Input("coding", _CODED, "share"))
+    return (plain, product("link", "bytes/s", coded, reading=f"{words}-coded"))
 
 
 # Claims on ratios: of two devices, two formats, two bandwidths, two times, or optimizer states against weights.
@@ -222,13 +220,18 @@ _MORE = re.compile(r"(?i)\b(?:more|faster|higher|larger|bigger|greater|longer|qu
 """What a share adds to, and what it is taken from: "12 % faster" is 1.12, and "saves 50 %" is 2."""
 
 
-def _pair(name: str, one: float, other: float, unit: str, assumed: str = "") -> Case:
-    high, low = max(one, other), min(one, other)
-    return Case(high / low, (Term(name, high, unit), Term(name, low, unit)), "{0} / {1}", assumed)
+def _over(name: str, above: float, below: float, unit: str, reading: str = "") -> Figure:
+    return Figure(
+        "ratio", above / below, "1", "{0} / {1}", (Input(name, above, unit), Input(name, below, unit)), reading=reading
+    )
 
 
-def _of(claimed: Said, cases: tuple[Case, ...], missing: tuple[str, ...]) -> Answer:
-    return Answer("ratio", "1", claimed, cases, missing=missing)
+def _pair(name: str, one: float, other: float, unit: str, reading: str = "") -> Figure:
+    return _over(name, max(one, other), min(one, other), unit, reading)
+
+
+def _of(claimed: Said, cases: tuple[Figure, ...], missing: tuple[str, ...]) -> Answer:
+    return Answer(claimed, cases, missing=missing)
 
 
 def _direction(view: View, claimed: Said) -> int:
@@ -245,12 +248,11 @@ def _is_device(text: str, at: int) -> bool:
     return (at == 0 or not text[at - 1].isalnum()) and device_at(text, at) is not None
 
 
-def _directed(name: str, one: float, other: float, unit: str, assumed: str, direction: int) -> Case:
+def _directed(name: str, one: float, other: float, unit: str, reading: str, direction: int) -> Figure:
     """The first over the second, or the other way round; the larger over the smaller where nothing tells."""
     if not direction:
-        return _pair(name, one, other, unit, assumed)
-    above, below = (one, other) if direction > 0 else (other, one)
-    return Case(above / below, (Term(name, above, unit), Term(name, below, unit)), "{0} / {1}", assumed)
+        return _pair(name, one, other, unit, reading)
+    return _over(name, *((one, other) if direction > 0 else (other, one)), unit, reading)
 
 
 def _devices(view: View, claimed: Said, one: str, other: str) -> Answer | Gap:
@@ -268,7 +270,7 @@ def _devices(view: View, claimed: Said, one: str, other: str) -> Answer | Gap:
     is_size = any(each.text.lower() in ("memory", "vram") for each in view.claim.words) and not binds
     binds = "capacity" if is_size else binds
     binds = "compute" if view.says("prefill", "training", "compute-bound") else binds
-    named = tuple(case for case in cases if case.assumed.startswith(binds)) if binds else ()
+    named = tuple(case for case in cases if case.reading.startswith(binds)) if binds else ()
     return _of(claimed, named or tuple(cases), () if named else ("workload",))
 
 
@@ -290,8 +292,9 @@ def _states(view: View, claimed: Said) -> Answer:
     word = view.name("format")
     widths = (WEIGHT_FORMATS[word].matrices / 8,) if word in ("fp32", "fp16", "bf16") else (2.0, 4.0)
     cases = tuple(
-        Case(states / width, (Term("states", states, "bytes/parameter"), Term("weights", width, "bytes/parameter")),
-             "{0} / {1}", f"{8 * width:g}-bit-weights" if len(widths) > 1 else "")
+        Figure("ratio", states / width, "1", "{0} / {1}",
+               (Input("states", states, "bytes/parameter"), Input("weights", width, "bytes/parameter")),
+               reading=f"{8 * width:g}-bit-weights" if len(widths) > 1 else "")
         for width in widths
     )  # fmt: skip
     return _of(claimed, cases, ())

@@ -15,7 +15,6 @@ from twinlens.claims.names import HARMLESS
 from twinlens.claims.said import (
     UNREADABLE,
     Answer,
-    Case,
     Claim,
     Gap,
     Judged,
@@ -29,8 +28,8 @@ from twinlens.claims.said import (
 )
 from twinlens.claims.several import conflicts_of, ends_of, ruling_of, with_each
 from twinlens.errors import BadInput
-from twinlens.record.codec import encode
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure
 
 _EVERY = ("lens", "model", "precision", "device", "batch", "context")
 """What any figure of a device needs before it means something."""
@@ -181,7 +180,7 @@ def _denial(claim: Claim, found: Sequence[Fitted], fitted: Fitted, blocks: Seque
     return denial if is_close or (len(found) == 1 and _WHOLE.search(denial.text)) else None
 
 
-def _denied(fitted: Fitted, ruling: Ruling, taken: Case, gib: bool) -> tuple[Fitted, Ruling, Case, bool]:
+def _denied(fitted: Fitted, ruling: Ruling, taken: Figure, gib: bool) -> tuple[Fitted, Ruling, Figure, bool]:
     """The opposite: a bound turns round, what is possible is not refuted, and what is impossible never happens."""
     answer = fitted.answer
     assert isinstance(answer, Answer)
@@ -204,18 +203,18 @@ def _beyond_a_slip(fitted: Fitted) -> Iterator[Finding]:
     answer = fitted.answer
     assert isinstance(answer, Answer)
     assert answer.claimed is not None
-    times = min(max(case.value / answer.claimed.value, answer.claimed.value / case.value) for case in answer.cases)
+    times = min(max(each.number / answer.claimed.value, answer.claimed.value / each.number) for each in answer.cases)
     if times > _MOST_TIMES and answer.refuted is None:
         yield remark("far", times=times)
 
 
-def _is_of_both(answered: Iterable[tuple[Fitted, Ruling, Case, bool]]) -> bool:
+def _is_of_both(answered: Iterable[tuple[Fitted, Ruling, Figure, bool]]) -> bool:
     """Whether figures of different kinds fit only where one is of all devices and the other is of each."""
     sides: dict[str, set[str]] = {}
     for fitted, _, taken, _ in answered:
         assert isinstance(fitted.answer, Answer)
-        if fitted.answer.claimed is not None and taken.assumed in ("of-all", "of-each"):
-            sides.setdefault(fitted.answer.claimed.kind, set()).add(taken.assumed)
+        if fitted.answer.claimed is not None and taken.reading in ("of-all", "of-each"):
+            sides.setdefault(fitted.answer.claimed.kind, set()).add(taken.reading)
     return len(set().union(*sides.values())) > 1 and all(len(each) == 1 for each in sides.values())
 
 
@@ -241,7 +240,7 @@ def _nothing(claim: Claim) -> Gap:
     return Gap("nothing", (*figure, *(name for name in _EVERY if not _says(claim, name))))
 
 
-def _told(fitted: Fitted, ruling: Ruling, taken: Case, gib: bool) -> Iterator[Finding]:
+def _told(fitted: Fitted, ruling: Ruling, taken: Figure, gib: bool) -> Iterator[Finding]:
     answer = fitted.answer
     assert isinstance(answer, Answer)
     yield _compared(answer, taken, fitted.spans)
@@ -268,7 +267,7 @@ def _kept(answer: Answer, ruling: Ruling) -> tuple[Finding, ...]:
     return answer.solutions
 
 
-def _compared(answer: Answer, case: Case, spans: Sequence[tuple[float, float]]) -> Finding:
+def _compared(answer: Answer, case: Figure, spans: Sequence[tuple[float, float]]) -> Finding:
     said = answer.claimed
     assert said is not None
     least, most = values(answer.cases)
@@ -278,10 +277,11 @@ def _compared(answer: Answer, case: Case, spans: Sequence[tuple[float, float]]) 
     return Finding("claim-compared", "notes", answer.quantity, numbers)
 
 
-def _computed(answer: Answer, case: Case, taken: Case) -> Finding:
-    terms = [encode(term) for term in case.terms]
-    numbers = {"value": case.value, "unit": answer.unit, "terms": terms, "formula": case.formula,
-               "assumed": case.assumed, "decides": case is taken}  # fmt: skip
+def _computed(answer: Answer, case: Figure, taken: Figure) -> Finding:
+    terms = [{"name": each.name, "value": each.value, "unit": each.unit} for each in case.inputs]
+    numbers = {"value": case.value, "unit": case.unit, "terms": terms, "formula": case.formula,
+               "assumed": case.reading, "decides": case is taken}  # fmt: skip
+    numbers |= {"law": case.law} if case.law else {}
     return Finding("claim-computed", "notes", answer.quantity, numbers)
 
 

@@ -14,20 +14,19 @@ from twinlens.claims.reading.part import PARTS, USUAL_MFU, Part
 from twinlens.claims.said import (
     Answer,
     Bound,
-    Case,
     Gap,
     Said,
-    Term,
     View,
     Word,
     assumed,
+    by_name,
     lacking,
     part_of_whole,
     solved,
-    terms_of,
-    worked,
+    values,
 )
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure, Input, by_law
 from twinlens.theory.law import LAWS, Law
 from twinlens.units import HOUR_S, HOURS_A_MONTH, MONTH_S
 
@@ -95,7 +94,7 @@ class Reading:
             *(name for name in self.missing if name not in parts),
         )
         return Answer(
-            self.quantity, self.unit, claimed, cases, bound=self.bound, also=rare, missing=missing,
+            claimed, cases, bound=self.bound, also=rare, missing=missing,
             assumed=tuple(note for part in parts.values() for note in part.assumed),
             is_open=any(part.missing == "mfu" for part in parts.values()) and self._leaves_mfu(claimed, cases),
             solutions=tuple(self._solutions(claimed, parts)),
@@ -110,17 +109,16 @@ class Reading:
         first = next(iter(self.law.constants.values()), None)
         return first.value if first is not None and self.law.formula[0].isdigit() else 1.0
 
-    def _leaves_mfu(self, claimed: Said, cases: tuple[Case, ...]) -> bool:
+    def _leaves_mfu(self, claimed: Said, cases: tuple[Figure, ...]) -> bool:
         """Whether an MFU that is not said, outside the usual ones and of at most 1, would make the claim right."""
-        low, high = claimed.range
-        is_usual = min(case.value for case in cases) <= high and low <= max(case.value for case in cases)
-        return not is_usual and high >= min(case.value for case in cases) * USUAL_MFU[-1]
+        (low, high), (least, most) = claimed.range, values(cases)
+        return not (least <= high and low <= most) and high >= least * USUAL_MFU[-1]
 
     def _figure(self, view: View) -> Said | None:
         kind = next((kind for kind in self.kinds if view.peek(kind)), None)
         return view.one(kind) if kind else None
 
-    def _cases(self, parts: Mapping[str, Part], of_each: bool) -> Iterator[Case]:
+    def _cases(self, parts: Mapping[str, Part], of_each: bool) -> Iterator[Figure]:
         for readings in product(*(parts[name].readings for name in parts)):
             taken = dict(zip(parts, readings, strict=True))
             words = ", ".join(label for _, label in readings if label)
@@ -130,10 +128,10 @@ class Reading:
                 rest = {name: value for name, (value, _) in taken.items() if name not in left}
                 yield self._case(parts, rest, words or "of-all")
 
-    def _case(self, parts: Mapping[str, Part], taken: Mapping[str, float], words: str) -> Case:
+    def _case(self, parts: Mapping[str, Part], taken: Mapping[str, float], words: str) -> Figure:
         said = {name: part for name, part in self.inputs.items() if part in taken}
-        given = {name: Term(part, taken[part], parts[part].unit) for name, part in said.items()}
-        return worked(self.law.name, given, words)
+        given = {name: Input(part, taken[part], parts[part].unit) for name, part in said.items()}
+        return by_law(self.law.name, given, self.quantity, self.unit, reading=words)
 
     def _solutions(self, claimed: Said, parts: Mapping[str, Part]) -> Iterator[Finding]:
         """For each input the value with which the claim would be right."""
@@ -229,8 +227,8 @@ class Running:
     """Whether it is the least that an hour may cost: not even power is said."""
 
     @property
-    def term(self) -> tuple[Term, ...]:
-        return (Term("own-per-hour", self.per_hour, "$/h"),) if self.per_hour else ()
+    def term(self) -> tuple[Input, ...]:
+        return (Input("own-per-hour", self.per_hour, "$/h"),) if self.per_hour else ()
 
 
 def _running(view: View, hours_a_month: float | None) -> Running:
@@ -254,14 +252,14 @@ def break_even(view: View) -> Answer | Gap | None:
     own = _running(view, hours)
     if rented <= own.per_hour:
         return Gap("break-even", ("saving",))
-    given = terms_of(Term("money", price, "$"), Term("price-per-hour", rented, "$/h"),
-                     Term("hours-per-month", hours, "h"), *own.term)  # fmt: skip
-    months = worked("break-even", given)
-    case = replace(months, value=months.value * MONTH_S)
+    given = by_name(Input("money", price, "$"), Input("price-per-hour", rented, "$/h"),
+                     Input("hours-per-month", hours, "h"), *own.term)  # fmt: skip
+    months = by_law("break-even", given)
+    case = replace(months, value=months.number * MONTH_S, unit="s")
     return Answer(
-        "break-even", "s", claimed, (case,), bound="at-least" if own.is_bound else "same",
+        claimed, (case,), bound="at-least" if own.is_bound else "same",
         missing=own.missing, solutions=tuple(_paid_in(claimed, price, hours, rented, own)),
-        is_open=own.is_bound and claimed.range[1] >= case.value,
+        is_open=own.is_bound and claimed.range[1] >= case.number,
     )  # fmt: skip
 
 
@@ -286,20 +284,21 @@ def useful_hour(view: View) -> Answer | Gap | None:
         return Gap("price-per-hour", lacking({"price-and-life": None, "utilisation": busy}))
     used, hours = busy or 1.0, life / HOUR_S
     own = _running(view, HOURS_A_MONTH * used)
-    given = terms_of(
-        Term("money", price, "$"), Term("hours", hours, "h"), Term("utilisation", used, "share"), *own.term
+    given = by_name(
+        Input("money", price, "$"), Input("hours", hours, "h"), Input("utilisation", used, "share"), *own.term
     )
-    case = worked("price-per-useful-hour", given)
-    case = replace(case, terms=tuple(Term("life", life, "s") if each.name == "hours" else each for each in case.terms))
+    case = by_law("price-per-useful-hour", given, "price-per-hour", "$/h")
+    life_s = Input("life", life, "s")
+    case = replace(case, inputs=tuple(life_s if each.name == "hours" else each for each in case.inputs))
     left = max(0.0, claimed.value - own.per_hour)
     solutions = [solved("price-per-hour", "$/h", claimed.value, {"money": left * hours * used})] if left else []
     if left and (share := price / hours / left) <= 1:
         solutions.append(solved("price-per-hour", "$/h", claimed.value, {"share": share}))
     is_least = own.is_bound or busy is None
     return Answer(
-        "price-per-hour", "$/h", claimed, (case,), bound="at-least" if is_least else "same",
+        claimed, (case,), bound="at-least" if is_least else "same",
         missing=(*own.missing, *lacking({"utilisation": busy})), solutions=tuple(solutions),
-        is_open=is_least and claimed.range[1] >= case.value,
+        is_open=is_least and claimed.range[1] >= case.number,
     )  # fmt: skip
 
 
@@ -314,11 +313,12 @@ def monthly_bill(view: View) -> Answer | Gap | None:
     if each is None or (people is None and uses is None):
         return Gap("monthly-bill", lacking({"cost-each": each, "uses-per-day": people or uses}))
     daily = uses if people is None else people * (uses or 1.0)
-    case = worked("monthly-bill", terms_of(Term("cost-each", each, "$"), Term("uses-per-day", daily or 0.0, "uses")))
-    wanted = each * claimed.value / case.value
+    given = by_name(Input("cost-each", each, "$"), Input("uses-per-day", daily or 0.0, "uses"))
+    case = by_law("monthly-bill", given, unit="$")
+    wanted = each * claimed.value / case.number
     once = (assumed("uses-per-user", "1"),) if people is not None and uses is None else ()
     return Answer(
-        "monthly-bill", "$", claimed, (case,), assumed=once,
+        claimed, (case,), assumed=once,
         missing=("retries-and-cache",),
         solutions=(solved("monthly-bill", "$", claimed.value, {"cost_each": wanted}),),
     )  # fmt: skip
@@ -337,9 +337,9 @@ def energy_share(view: View) -> Answer | Gap | None:
     wanted: Mapping[str, float | None] = {"power": power, "price-per-kwh": kwh, "price-and-life": capital}
     if power is None or kwh is None or capital is None:
         return Gap("energy-share", lacking(wanted))
-    of_capital = Term("capital-per-hour", capital, "$/h")
-    case = worked("energy-share", terms_of(Term("energy-per-hour", power / 1000 * kwh, "$/h"), of_capital))
+    of_capital = Input("capital-per-hour", capital, "$/h")
+    case = by_law("energy-share", by_name(Input("energy-per-hour", power / 1000 * kwh, "$/h"), of_capital))
     share = min(claimed.value, 0.999)
     wanted_per_hour = LAWS["energy-share"].inverse("energy-per-hour", share, {"capital-per-hour": capital}) or 0.0
     needed = solved("energy-share", "share", share, {"price_kwh": wanted_per_hour / (power / 1000)})
-    return Answer("energy-share", "share", claimed, (case,), solutions=(needed,))
+    return Answer(claimed, (case,), solutions=(needed,))

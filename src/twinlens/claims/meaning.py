@@ -133,7 +133,7 @@ def _beyond(rule: Rule, claim: Claim, fitted: Fitted) -> Iterator[tuple[Said, Fi
         far = _scaled(said, _PROBES[said.side == "least"]) if said != fitted.answer.claimed else said
         again = _again(rule, claim, said, far) if far != said else None
         if again is not None:
-            yield said, Fitted(again, fitted.used, tuple((case.value, case.value) for case in again.cases))
+            yield said, Fitted(again, fitted.used, tuple((case.number, case.number) for case in again.cases))
 
 
 def _adds(fitted: Fitted, used: set[Token]) -> bool:
@@ -193,13 +193,13 @@ def _spans(rule: Rule, claim: Claim, fitted: Fitted) -> Iterator[tuple[float, fl
     answer = fitted.answer
     if isinstance(answer, Gap):
         return
-    ends = [[case.value, case.value] for case in answer.cases]
+    ends = [[case.number, case.number] for case in answer.cases]
     for said in sorted(fitted.used, key=lambda each: each.at):
         if not isinstance(said, Said) or said == answer.claimed or said.low is None or said.value in USUAL:
             continue
         for factor in said.factors:
             again = _again(rule, claim, said, _scaled(said, factor)) if factor != 1.0 else None
             for end, case, other in zip(ends, answer.cases, again.cases if again else (), strict=False):
-                times = other.value / case.value
+                times = other.number / case.number
                 end[0], end[1] = end[0] * min(1.0, times), end[1] * max(1.0, times)
     yield from ((low, high) for low, high in ends)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
-from twinlens.theory.law import LAWS, Constant
+from twinlens.theory.figure import Figure, Input
 
 UNREADABLE = "TL230"
 _FINEST, _COARSEST, _ABOUT = 0.01, 0.05, 0.1
@@ -217,65 +217,23 @@ Ruling = Literal["holds", "holds under an assumption", "incomplete", "wrong"]
 Bound = Literal["same", "at-most", "at-least"]
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One number of an arithmetic, with its unit: `Term("kv-per-token", 327680, "bytes/token")`."""
-
-    name: str
-    value: float
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One reading of a claim and its computed value. `assumed`: what was chosen for it, "" where nothing was.
-
-    `formula` joins the terms: "{0} × {1}".
-    """
-
-    value: float
-    terms: tuple[Term, ...] = ()
-    formula: str = ""
-    assumed: str = ""
-
-
-_SHOWN = {"s/h": ("factor", "s"), "day/month": ("days", "days")}
-"""Constants of a law that are shown with a unit, and their name as terms."""
-
-
-def worked(law: str, given: Mapping[str, Term], assumed: str = "") -> Case:
-    """The reading that a law of theory gives of its inputs; those that are left out are as usual."""
-    row = LAWS[law]
-    formula, places = row.shown(given)
-    numbers = ((place, row.constants.get(place)) for place in places)
-    terms = (given[place] if each is None else _constant(each) for place, each in numbers)
-    return Case(float(row.value({name: term.value for name, term in given.items()})), tuple(terms), formula, assumed)
-
-
-def _constant(each: Constant) -> Term:
-    name, unit = _SHOWN.get(each.unit, ("factor", "1"))
-    return Term(name, each.value, unit)
-
-
-def terms_of(*terms: Term) -> dict[str, Term]:
-    """Terms by their names, where those are the names of inputs."""
-    return {term.name: term for term in terms}
+def by_name(*inputs: Input) -> dict[str, Input | Figure]:
+    """Inputs by their names, where those are the names of a law."""
+    return {each.name: each for each in inputs}
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Claimed and computed. `quantity` names the figure, `unit` is SI; `cases` are the readings, the usual one first.
+    """Claimed and computed. `cases` are the figure in each reading, the usual one first, all of one name and unit.
 
     `bound`: whether the claim is right where it is the same, or where it is at most (a rate), or at least.
     `assumed` were taken for all cases, `missing` was not said, `solutions` would make the claim right.
     """
 
-    quantity: str
-    unit: str
     claimed: Said | None
-    cases: tuple[Case, ...]
+    cases: tuple[Figure, ...]
     bound: Bound = "same"
-    also: tuple[Case, ...] = ()
+    also: tuple[Figure, ...] = ()
     """Rarer readings, which count where none of the usual ones is right."""
     assumed: tuple[Finding, ...] = ()
     missing: tuple[str, ...] = ()
@@ -289,6 +247,14 @@ class Answer:
     """Whether the bound itself is the claim: "at least 29 ms", "at most 48 tokens/s"."""
     refuted: Finding | None = None
     """What makes the claim impossible, whatever was computed: the model does not fit on the device."""
+
+    @property
+    def quantity(self) -> str:
+        return self.cases[0].name
+
+    @property
+    def unit(self) -> str:
+        return self.cases[0].unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,12 +302,7 @@ def lacking(needed: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name, value in needed.items() if value is None)
 
 
-def product(terms: Sequence[Term]) -> str:
-    """The formula that multiplies all terms."""
-    return " × ".join(f"{{{place}}}" for place in range(len(terms)))
-
-
-def values(cases: Iterable[Case]) -> tuple[float, float]:
+def values(cases: Iterable[Figure]) -> tuple[float, float]:
     """The least and the greatest of computed values."""
-    found = [case.value for case in cases]
+    found = [case.number for case in cases]
     return min(found), max(found)

@@ -12,7 +12,6 @@ from twinlens.claims.said import (
     UNREADABLE,
     Answer,
     Bound,
-    Case,
     Claim,
     Gap,
     Ruling,
@@ -26,6 +25,7 @@ from twinlens.claims.said import (
     values,
 )
 from twinlens.errors import BadInput
+from twinlens.theory.figure import Figure
 
 
 def conflicts_of(claim: Claim) -> dict[str, list[list[Token]]]:
@@ -142,7 +142,7 @@ _APART = ("of-all", "of-each", "one-way", "both-ways", "bus-bandwidth", "algorit
 _BINARY = {"K": 1.024, "M": 1.024**2, "G": 1.024**3, "T": 1.024**4}
 
 
-def ruling_of(fitted: Fitted) -> tuple[Ruling, Case, bool]:
+def ruling_of(fitted: Fitted) -> tuple[Ruling, Figure, bool]:
     """The ruling, the reading that it rests on, and whether GB had to be read as GiB."""
     answer, spans = fitted.answer, fitted.spans
     assert isinstance(answer, Answer)
@@ -154,8 +154,8 @@ def ruling_of(fitted: Fitted) -> tuple[Ruling, Case, bool]:
     fitting = [case for case, span in zip(answer.cases, spans, strict=True) if _right(said, span, bound)]
     named = any(each.subject in _DECIDE and each.numbers.get("decides", True) for each in answer.assumed)
 
-    def far(case: Case) -> float:
-        return abs(case.value - said.value)
+    def far(case: Figure) -> float:
+        return abs(case.number - said.value)
 
     nearest = min(fitting or answer.cases, key=far)
     if fitting and answer.is_open:
@@ -165,7 +165,7 @@ def ruling_of(fitted: Fitted) -> tuple[Ruling, Case, bool]:
         return "holds" if is_sure else "holds under an assumption", nearest, False
     low, high = values((*answer.cases, *answer.also))
     many = len(answer.cases) + len(answer.also)
-    is_range = not any(case.assumed in _APART for case in answer.cases)
+    is_range = not any(case.reading in _APART for case in answer.cases)
     if bound == "same" and not said.side and many > 1 and is_range and low <= said.range[1] and said.range[0] <= high:
         return "holds under an assumption", min((*answer.cases, *answer.also), key=far), False
     size = next((size for size in _BINARY if f"{size.lower()}b" in said.text.lower().replace(" ", "")), None)

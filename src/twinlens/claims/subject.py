@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 
 from twinlens.claims.names import DEVICES, FORMATS, KV_BYTES, USUAL
-from twinlens.claims.said import Said, Term, View, assumed
+from twinlens.claims.said import Said, View, assumed, by_name
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device, load_device
 from twinlens.spec.model.reference import load_model
 from twinlens.spec.model.shape import DecoderShape
+from twinlens.theory.figure import Figure, Input, by_law, product
 from twinlens.theory.law import LAWS
 from twinlens.theory.memory import kv_bytes, kv_bytes_per_token
 from twinlens.theory.parameter import parameters
@@ -228,10 +229,11 @@ def peak_of(view: View) -> tuple[float | None, Notes]:
     return rate, (*device[1], *((assumed("device-peak", device[0].name, flop_per_s=rate),) if rate else ()))
 
 
-def kv_terms(cache: Cache, context: float, users: float) -> tuple[Term, ...]:
-    """Terms whose product is the cache: per token, context, users; of a model with windows, that of a user."""
-    many = Term("users", users, "users")
+def held_by(cache: Cache, context: float, users: float) -> Figure:
+    """The cache as a product: per token, context, users; of a model with windows, that of a user times users."""
+    many = Input("users", users, "users")
     each = cache.held(context)
     if abs(each / (cache.per_token * context) - 1) > 1e-9:
-        return (Term("kv-of-a-user", each, "bytes"), many)
-    return (Term("kv-per-token", cache.per_token, "bytes/token"), Term("context", context, "tokens"), many)
+        return product("kv", "bytes", (Input("kv-of-a-user", each, "bytes"), many))
+    of_a_token = Input("kv-per-token", cache.per_token, "bytes/token")
+    return by_law("kv", by_name(of_a_token, Input("context", context, "tokens"), many))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
-from twinlens.record.codec import by_fields
+from twinlens.record.codec import OPTIONAL, UNWRITTEN, by_fields
 from twinlens.record.estimate import Origin
 from twinlens.record.finding import Finding
+from twinlens.theory.law import LAWS, Constant
 
 End = Literal["value", "low", "high"]
 Amount = int | float | Decimal
@@ -19,7 +20,7 @@ Amount = int | float | Decimal
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One number, or one word, that a figure was computed from. `source`: "asked", "assumed", or where it was read."""
+    """A number or a word that a figure was computed from. `source`: "asked", "assumed", "law", or where it was read."""
 
     name: str
     value: Amount | str
@@ -33,6 +34,7 @@ class Figure:
 
     `formula` joins the inputs: "{0} × {1}". `inputs` are numbers, or figures that explain themselves in turn.
     `assumptions`: what was taken for granted; `inverse`: what would make the figure another one; both as findings.
+    `law`: the row of theory (`LAWS`) that it is an instance of; `reading`: which of several meanings of what was said.
     Raises ValueError for what is neither finite nor absent with a reason, and for a band that lacks its value.
     """
 
@@ -49,6 +51,8 @@ class Figure:
     assumptions: tuple[Finding, ...] = ()
     inverse: tuple[Finding, ...] = ()
     reason: Finding | None = None
+    law: str | None = field(default=None, metadata=OPTIONAL)
+    reading: str = field(default="", metadata=UNWRITTEN)
 
     def __post_init__(self) -> None:
         if any(number is not None and not math.isfinite(number) for number in (self.value, self.low, self.high)):
@@ -98,11 +102,20 @@ def product(name: str, unit: str, inputs: Sequence[Input | Figure], **more: Any)
     return Figure(name, value, unit, " × ".join(f"{{{place}}}" for place in range(len(inputs))), tuple(inputs), **more)
 
 
-def total(name: str, unit: str, inputs: Sequence[Figure], **more: Any) -> Figure:
+def by_law(law: str, given: Mapping[str, Input | Figure], name: str = "", unit: str = "", **more: Any) -> Figure:
+    """The figure that a law gives of its inputs, by their names there; those that are left out are as usual."""
+    row = LAWS[law]
+    formula, places = row.shown(given)
+    inputs = (_constant(row.constants[place]) if place in row.constants else given[place] for place in places)
+    value = float(row.value({each: _number(own) for each, own in given.items()}))
+    return Figure(name or law, value, unit or row.unit, formula, tuple(inputs), law=law, **more)
+
+
+def total(name: str, unit: str, inputs: Sequence[Input | Figure], **more: Any) -> Figure:
     """The sum of its inputs; absent, for the same reason, where one of them is."""
     unknown = next((each for each in inputs if each.value is None), None)
     formula = " + ".join(f"{{{place}}}" for place in range(len(inputs)))
-    if unknown is not None:
+    if isinstance(unknown, Figure):
         return Figure(name, None, unit, formula, tuple(inputs), reason=unknown.reason, **more)
     return Figure(name, sum(_number(each) for each in inputs), unit, formula, tuple(inputs), **more)
 
@@ -115,6 +128,15 @@ def absent(name: str, unit: str, reason: Finding) -> Figure:
 def assumed(what: str, taken: object, **numbers: object) -> Finding:
     """One thing that nobody said, and what was taken for it."""
     return Finding("plan-assumed", "notes", what, {"taken": taken, **numbers})
+
+
+_SHOWN = {"s/h": ("factor", "s"), "day/month": ("days", "days")}
+"""Constants of a law that are shown with a unit, and their name as inputs."""
+
+
+def _constant(each: Constant) -> Input:
+    name, unit = _SHOWN.get(each.unit, ("factor", "1"))
+    return Input(name, each.value, unit, "law")
 
 
 def _assumptions(figure: Figure) -> Iterator[Finding]:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 from twinlens.claims.reading.memory import does_not_fit
 from twinlens.claims.said import (
     Answer,
     Bound,
-    Case,
     Gap,
-    Term,
     View,
     assumed,
     beside,
+    by_name,
     lacking,
     part_of_whole,
     solved,
-    terms_of,
-    worked,
 )
 from twinlens.claims.subject import bandwidth_of, context_of, devices_of, peak_of, said_device, said_model, stored_of
+from twinlens.theory.figure import Figure, Input, by_law, product
 from twinlens.theory.flop import prefill_flop
 from twinlens.theory.law import LAWS
 from twinlens.theory.roofline import batch_at_ridge, expected_tokens
@@ -53,24 +52,26 @@ def prefill(view: View) -> Answer | Gap | None:
     flop = (
         float(prefill_flop(subject.shape, tokens)) if exact and subject.shape else subject.flop("prefill-flop", tokens)
     )
-    terms = (Term("flop", flop * users, "FLOP"), Term("reached", reached, "flop/s"), Term("context", tokens, "tokens"))
-    case = (
-        Case(flop * users / reached, terms, "{0} / {1}") if is_time
-        else Case(tokens * reached / flop, terms, "{2} × {1} / {0}")
-    )  # fmt: skip
+    terms = (
+        Input("flop", flop * users, "FLOP"),
+        Input("reached", reached, "flop/s"),
+        Input("context", tokens, "tokens"),
+    )
+    quantity, unit = ("ttft", "s") if is_time else ("prefill-rate", "tokens/s")
+    value, formula = (flop * users / reached, "{0} / {1}") if is_time else (tokens * reached / flop, "{2} × {1} / {0}")
+    case = Figure(quantity, value, unit, formula, terms, law="prefill-time" if is_time else None)
     is_limit = not mfu and claimed.side == ("least" if is_time else "most")
     linear = subject.flop("prefill-flop", tokens)
-    other = Case(case.value * (linear / flop if is_time else flop / linear), (Term("flop", linear * users, "FLOP"),
-          *terms[1:]),
-                 case.formula, "no-attention")  # fmt: skip
-    share = case.value / claimed.value if is_time else claimed.value / case.value
+    inputs = (Input("flop", linear * users, "FLOP"), *terms[1:])
+    without = value * (linear / flop if is_time else flop / linear)
+    other = replace(case, value=without, inputs=inputs, reading="no-attention")
+    share = value / claimed.value if is_time else claimed.value / value
     needed_mfu = share * (mfu or 1.0)
-    quantity, unit = ("ttft", "s") if is_time else ("prefill-rate", "tokens/s")
     bound: Bound = "same" if mfu else "at-least" if is_time else "at-most"
     phase = () if is_named else (assumed("phase", "prefill"),)
     stored = stored_of(view, subject) if view.claim.names("format") else ()
     return Answer(
-        quantity, unit, claimed, (case, other) if is_limit and exact else (case,), bound=bound,
+        claimed, (case, other) if is_limit and exact else (case,), bound=bound,
         also=(other,) if mfu and exact else (), assumed=(*notes, *beside(subject.assumed), *phase),
         missing=() if mfu else ("mfu-reached",),
         solutions=(solved(quantity, unit, claimed.value, {"mfu": needed_mfu}),) if needed_mfu <= 1 else (),
@@ -86,12 +87,12 @@ def _prefill_flop(view: View) -> Answer | Gap | None:
     if subject is None or context is None:
         return Gap("prefill-flop", lacking({"model": subject, "context": context}))
     plain = subject.flop("prefill-flop", context)
-    linear = Case(plain, (Term("params", subject.active, "parameters"), Term("context", context, "tokens")),
-                  "2 × {0} × {1}", "no-attention")  # fmt: skip
+    inputs = (Input("params", subject.active, "parameters"), Input("context", context, "tokens"))
+    linear = Figure("prefill-flop", plain, "FLOP", "2 × {0} × {1}", inputs, law="prefill-flop", reading="no-attention")
     if subject.shape is None:
-        return Answer("prefill-flop", "FLOP", claimed, (linear,))
-    flop = float(prefill_flop(subject.shape, context))
-    return Answer("prefill-flop", "FLOP", claimed, (Case(flop, (Term("flop", flop, "FLOP"),), "{0}"), linear))
+        return Answer(claimed, (linear,))
+    flop = Input("flop", float(prefill_flop(subject.shape, context)), "FLOP")
+    return Answer(claimed, (product("prefill-flop", "FLOP", (flop,)), linear))
 
 
 def speculation(view: View) -> Answer | Gap | None:
@@ -107,13 +108,14 @@ def speculation(view: View) -> Answer | Gap | None:
         return Gap("speculation", lacking({"drafts": drafts, "acceptance": accepted}))
     share = min(1.0, view.value("share") or accepted.value)
     gain = float(expected_tokens(share, drafts))
-    terms = (Term("acceptance", share, "share"), Term("passed", drafts + 1, "1"))
+    inputs = (Input("acceptance", share, "share"), Input("passed", drafts + 1, "1"))
     longer = (count for count in range(1, _MOST_DRAFTS + 1) if expected_tokens(share, count) >= claimed.value)
     enough = next(longer, None)
     solutions = () if enough is None else (solved("speculation", "1", claimed.value, {"drafts": enough}),)
+    name = "tokens-per-pass" if is_yield else "speculation"
+    case = Figure(name, gain, "1", "(1 − {0}^{1}) / (1 − {0})", inputs, law="tokens-per-pass")
     return Answer(
-        "tokens-per-pass" if is_yield else "speculation", "1", claimed,
-        (Case(gain, terms, "(1 − {0}^{1}) / (1 − {0})"),), bound="same" if is_yield else "at-most",
+        claimed, (case,), bound="same" if is_yield else "at-most",
         missing=() if is_yield else ("draft-cost",), solutions=solutions,
     )  # fmt: skip
 
@@ -133,9 +135,9 @@ def totals(view: View) -> Answer | None:
             continue
         view.used.update(view.claim.all(kind))
         view.says("end-to-end")
-        own = each[0].value
-        terms = (Term("users", many, "users" if each[0].per == "user" else "devices"), Term(kind, own, unit))
-        return Answer(quantity, unit, whole[0], (Case(own * many, terms, "{0} × {1}"),), is_arithmetic=True)
+        of_each = Input(kind, each[0].value, unit)
+        counted = Input("users", many, "users" if each[0].per == "user" else "devices")
+        return Answer(whole[0], (product(quantity, unit, (counted, of_each)),), is_arithmetic=True)
     return None
 
 
@@ -158,9 +160,9 @@ def end_to_end(view: View) -> Answer | None:
     view.used.update(times)
     view.says("prefill", "end-to-end", "tpot", "each")
     first, whole = sorted(rest, key=lambda time: time.value)
-    given = terms_of(Term("ttft", first.value, "s"), Term("token-time", own, "s"))
-    case = worked("end-to-end", {**given, "tokens": Term("context", many, "tokens")})
-    return Answer("end-to-end", "s", whole, (case,), is_arithmetic=True)
+    given = by_name(Input("ttft", first.value, "s"), Input("token-time", own, "s"))
+    case = by_law("end-to-end", {**given, "tokens": Input("context", many, "tokens")})
+    return Answer(whole, (case,), is_arithmetic=True)
 
 
 def ridge_batch(view: View) -> Answer | Gap | None:
@@ -173,10 +175,9 @@ def ridge_batch(view: View) -> Answer | Gap | None:
         return Gap("ridge-batch", lacking({"device": peak}))
     bits = {"fp8": 8.0, "int8": 8.0, "fp32": 32.0}.get(view.name("format") or "", 16.0)
     value = float(batch_at_ridge(peak, bandwidth, bits))
-    terms = (Term("peak", peak, "flop/s"), Term("bandwidth", bandwidth, "bytes/s"))
-    return Answer(
-        "ridge-batch", "users", claimed, (Case(value, terms, f"{{0}} / {{1}} × {bits:g} / 16"),), assumed=notes
-    )
+    inputs = (Input("peak", peak, "flop/s"), Input("bandwidth", bandwidth, "bytes/s"))
+    case = Figure("ridge-batch", value, "users", f"{{0}} / {{1}} × {bits:g} / 16", inputs, law="ridge-batch")
+    return Answer(claimed, (case,), assumed=notes)
 
 
 # Claims on communication: the share of a training step that tensor-parallel all-reduces take, nothing overlapped.
@@ -192,15 +193,15 @@ def all_reduce_time(view: View) -> Answer | Gap | None:
         return None
     if bus is None or many is None:
         return Gap("all-reduce-time", lacking({"link-bandwidth": bus, "devices": many}))
-    of_a_byte = LAWS["all-reduce-time"].value({"ranks": many, "bytes": 1.0, "bus-bandwidth": 1.0})
-    moved = Term("moved", float(of_a_byte), "1")
-    terms = (Term("size", size, "bytes"), Term("bandwidth", bus, "bytes/s"))
+    of_a_byte = float(LAWS["all-reduce-time"].value({"ranks": many, "bytes": 1.0, "bus-bandwidth": 1.0}))
+    inputs = (Input("moved", of_a_byte, "1"), Input("size", size, "bytes"), Input("bandwidth", bus, "bytes/s"))
     cases = (
-        Case(moved.value * size / bus, (moved, *terms), "{0} × {1} / {2}", "bus-bandwidth"),
-        Case(size / bus, terms, "{0} / {1}", "algorithm-bandwidth"),
-    )
+        Figure("all-reduce-time", of_a_byte * size / bus, "s", "{0} × {1} / {2}", inputs, law="all-reduce-time",
+               reading="bus-bandwidth"),
+        Figure("all-reduce-time", size / bus, "s", "{0} / {1}", inputs[1:], reading="algorithm-bandwidth"),
+    )  # fmt: skip
     is_of_bus = re.search(r"(?i)\bbus", view.claim.text)
-    return Answer("all-reduce-time", "s", claimed, cases[:1] if is_of_bus else cases)
+    return Answer(claimed, cases[:1] if is_of_bus else cases)
 
 
 def all_reduce_share(view: View) -> Answer | Gap | None:
@@ -227,11 +228,11 @@ def all_reduce_share(view: View) -> Answer | Gap | None:
 
     size = float(tensor_parallel_bytes(shape, 1, many))
     moving, computing = size / bus, subject.flop("training-flop", 1) / (many * peak * mfu.value)
-    of_step = Term("compute-time", computing, "s")
-    case = worked("all-reduce-share", {"moving-time": Term("all-reduce-time", moving, "s"), "compute-time": of_step})
+    of_step = Input("compute-time", computing, "s")
+    case = by_law("all-reduce-share", {"moving-time": Input("all-reduce-time", moving, "s"), "compute-time": of_step})
     share = min(claimed.value, 0.999)
     wanted = size / (LAWS["all-reduce-share"].inverse("moving-time", share, {"compute-time": computing}) or math.inf)
     return Answer(
-        "all-reduce-share", "share", claimed, (case,), assumed=(*subject.assumed, *(device[1] if device else ())),
+        claimed, (case,), assumed=(*subject.assumed, *(device[1] if device else ())),
         missing=("overlap",), solutions=(solved("all-reduce-share", "share", share, {"link_bandwidth": wanted}),),
     )  # fmt: skip

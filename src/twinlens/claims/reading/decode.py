@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from twinlens.claims.reading.memory import does_not_fit
-from twinlens.claims.said import Answer, Bound, Case, Gap, Said, Term, View, beside, solved
+from twinlens.claims.said import Answer, Bound, Gap, Said, View, beside, solved, values
 from twinlens.claims.subject import (
     Cache,
     Notes,
@@ -24,6 +24,7 @@ from twinlens.claims.subject import (
     stored_of,
 )
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure, Input
 from twinlens.theory.flop import decode_flop
 from twinlens.theory.traffic import weights_read_bytes
 
@@ -120,7 +121,7 @@ def _decode(view: View, claimed: Said | None, *, is_time: bool) -> Answer | Gap 
     )
     notes = (*where, *_notes(view, subject, cache, context))
     bound: Bound = "same" if view.says("needs") and view.peek("bandwidth") else "at-least" if is_time else "at-most"
-    best = max(case.value for case in cases) if not is_time else min(case.value for case in cases)
+    best = values(cases)[0 if is_time else 1]
     beyond = claimed.range[0] > best if not is_time else claimed.range[1] < best
     wanted = (claimed.value if not is_time else 1 / claimed.value) / share
     solutions = tuple(_solutions(claimed, is_time, step, weights, batch, wanted, per_user)) if beyond else ()
@@ -129,7 +130,7 @@ def _decode(view: View, claimed: Said | None, *, is_time: bool) -> Answer | Gap 
     )
     binds = any(step.time_s(each, batch or 1.0)[1] for each in weights)
     return Answer(
-        quantity, "s" if is_time else "tokens/s", claimed, cases, bound=bound,
+        claimed, cases, bound=bound,
         assumed=(*notes, *(peaked if binds else ())),
         missing=(*(name for name, value in (("batch", batch), ("context", context)) if value is None),
                  "bandwidth-reached"),
@@ -144,24 +145,26 @@ def _notes(view: View, subject: Subject | None, cache: Cache | None, context: fl
     return beside(subject.assumed) if subject and (not view.peek("bytes") or subject.shape) else ()
 
 
-def _case(step: Step, stored: Stored, batch: float, per_user: bool, is_time: bool, name: str, share: float) -> Case:
+def _case(step: Step, stored: Stored, batch: float, per_user: bool, is_time: bool, name: str, share: float) -> Figure:
     weights, held = step.read_bytes(stored, batch), step.held(batch)
     seconds, is_compute = step.time_s(stored, batch)
     if is_compute:
-        terms = [Term("peak", step.peak or 0.0, "flop/s"), Term("flop", step.flop(batch), "FLOP")]
+        terms = [Input("peak", step.peak or 0.0, "flop/s"), Input("flop", step.flop(batch), "FLOP")]
         below = "{1}"
     else:
-        terms = [Term("bandwidth", step.bandwidth, "bytes/s"), Term("weights", weights, "bytes")]
-        terms += [Term("kv", held, "bytes")] if held else []
+        terms = [Input("bandwidth", step.bandwidth, "bytes/s"), Input("weights", weights, "bytes")]
+        terms += [Input("kv", held, "bytes")] if held else []
         below = "({1} + {2})" if held else "{1}"
     value, formula = (seconds, f"{below} / {{0}}") if is_time else (1 / seconds, f"{{0}} / {below}")
     if not is_time and batch != 1 and not per_user:
-        terms.append(Term("batch", batch, "users"))
+        terms.append(Input("batch", batch, "users"))
         value, formula = value * batch, f"{formula} × {{{len(terms) - 1}}}"
     if not is_time and share != 1:
-        terms.append(Term("devices", 1 / share, "devices"))
+        terms.append(Input("devices", 1 / share, "devices"))
         value, formula = value * share, f"{formula} / {{{len(terms) - 1}}}"
-    return Case(value, tuple(terms), formula, name)
+    quantity, unit = ("decode-time", "s") if is_time else ("decode-rate", "tokens/s")
+    law = None if is_compute else quantity
+    return Figure(quantity, value, unit, formula, tuple(terms), law=law, reading=name)
 
 
 def _solutions(

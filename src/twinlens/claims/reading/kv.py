@@ -8,21 +8,18 @@ from twinlens.claims.names import KV_BYTES
 from twinlens.claims.reading.memory import of_kv
 from twinlens.claims.said import (
     Answer,
-    Case,
     Gap,
     Said,
-    Term,
     View,
     assumed,
+    by_name,
     lacking,
-    product,
     remark,
     solved,
-    terms_of,
-    worked,
 )
-from twinlens.claims.subject import Cache, Notes, Subject, cache_of, context_of, kv_terms, said_model
+from twinlens.claims.subject import Cache, Notes, Subject, cache_of, context_of, held_by, said_model
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Input, by_law, product
 
 _NEAR = 0.08  # a solution is named by round numbers where these come this close
 _CONTEXTS = tuple(2**power for power in range(9, 21))
@@ -49,9 +46,8 @@ def kv_size(view: View) -> Answer | Gap | None:
         return Gap("kv", lacking({"model-layers": cache, "context": context, "users": users}))
     users = 1.0 if claimed.per == "user" else users
     many = users or 1.0
-    terms = kv_terms(cache, context, many)
     return Answer(
-        "kv", "bytes", claimed, (Case(cache.held(context, many), terms, product(terms)),),
+        claimed, (held_by(cache, context, many),),
         assumed=cache.assumed if users else (*cache.assumed, assumed("users", "1")),
         solutions=tuple(_kv_solutions(view, claimed, cache, many, context)),
         remarks=_other_heads(subject, claimed, cache.held(context, many)),
@@ -65,9 +61,7 @@ def kv_room(view: View) -> Answer | None:
     if room is None or cache is None or context is None or users is None or not (of_kv(view) and view.says("fits")):
         return None
     view.says("kv", "each")
-    terms = kv_terms(cache, context, users)
-    case = Case(cache.held(context, users), terms, product(terms))
-    return Answer("kv", "bytes", room, (case,), bound="at-least", assumed=cache.assumed)
+    return Answer(room, (held_by(cache, context, users),), bound="at-least", assumed=cache.assumed)
 
 
 def _kv_solutions(view: View, claimed: Said, cache: Cache, users: float, context: float) -> Iterator[Finding]:
@@ -124,17 +118,18 @@ def kv_each(view: View) -> Answer | Gap | None:
     if all(view.peek(kind) for kind in _OF_SHAPE):
         view.used.update(each for each in view.claim.said if each.kind in _OF_SHAPE)
     size = cache.per_token
-    terms: tuple[Term, ...] = (Term("kv-per-token", cache.per_token, "bytes/token"),)
+    inputs = [Input("kv-per-token", cache.per_token, "bytes/token")]
     shape = cache.shape
     if view.says("per-layer") and shape is not None:
         size /= shape.attention_layers
-        terms = (Term("kv-per-token-and-layer", size, "bytes/token"),)
+        inputs = [Input("kv-per-token-and-layer", size, "bytes/token")]
     elif shape is not None and not shape.mla and not shape.global_attention:
         parts = {"both": 2, "layers": shape.attention_layers, "kv-heads": shape.kv_heads, "head-dim": shape.head_dim,
                  "bytes": cache.element}  # fmt: skip
-        terms = tuple(Term(name, value, "1") for name, value in parts.items())
+        inputs = [Input(name, value, "1") for name, value in parts.items()]
+    law = "kv-per-token" if len(inputs) > 1 else None
     return Answer(
-        "kv-per-token", "bytes/token", claimed, (Case(size, terms, product(terms)),), assumed=cache.assumed,
+        claimed, (product("kv-per-token", "bytes/token", inputs, law=law),), assumed=cache.assumed,
         remarks=_other_heads(subject, claimed, size),
     )  # fmt: skip
 
@@ -149,6 +144,6 @@ def kv_tokens(view: View) -> Answer | Gap | None:
     cache = cache_of(view, subject)
     if cache is None or room is None:
         return Gap("kv-tokens", lacking({"model-layers": cache, "device": room}))
-    given = {"memory": Term("room", room, "bytes"), **terms_of(Term("kv-per-token", cache.per_token, "bytes/token"))}
-    return Answer("kv-tokens", "tokens", claimed, (worked("kv-tokens", given),),
-                  bound="same" if is_capacity else "at-most", assumed=cache.assumed)  # fmt: skip
+    given = {"memory": Input("room", room, "bytes"), **by_name(Input("kv-per-token", cache.per_token, "bytes/token"))}
+    return Answer(claimed, (by_law("kv-tokens", given),), bound="same" if is_capacity else "at-most",
+                  assumed=cache.assumed)  # fmt: skip

@@ -5,22 +5,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from twinlens.claims.said import (
     Answer,
-    Case,
     Claim,
     Gap,
     Said,
-    Term,
     View,
     assumed,
     beside,
+    by_name,
     lacking,
     remark,
     solved,
-    terms_of,
-    worked,
+    values,
 )
 from twinlens.claims.subject import (
     Cache,
@@ -38,6 +37,7 @@ from twinlens.claims.subject import (
 )
 from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
+from twinlens.theory.figure import Figure, Input, by_law, total
 
 _NEAR = 0.08  # a solution is named by round numbers where these come this close
 _CONTEXTS = tuple(2**power for power in range(9, 21))
@@ -74,7 +74,9 @@ def weights_size(view: View) -> Answer | Gap | None:
     if many is None:
         return Gap("weights", ("devices",))
     is_choice = len(stored) > 1 or not view.claim.names("format")
-    cases = tuple(memory_case(subject.params, each.bits / 8, each.name if is_choice else "", many) for each in stored)
+    cases = tuple(
+        memory_case("weights", subject.params, each.bits / 8, each.name if is_choice else "", many) for each in stored
+    )
     named = ", ".join(dict.fromkeys(str(each.name) for each in stored))
     matching = (
         solved("weights", "bytes", each.bytes, {"format": name})
@@ -83,13 +85,14 @@ def weights_size(view: View) -> Answer | Gap | None:
         if claimed.range[0] <= each.bytes <= claimed.range[1] and name not in named
     )
     bits = solved("weights", "bytes", claimed.value, {"bits": 8 * claimed.value * many / subject.params})
-    return Answer("weights", "bytes", claimed, cases, assumed=beside(subject.assumed), solutions=(*matching, bits))
+    return Answer(claimed, cases, assumed=beside(subject.assumed), solutions=(*matching, bits))
 
 
-def memory_case(params: float, each: float, name: str, many: float = 1.0) -> Case:
-    """Parameters times bytes per parameter; `name`: the layout, "" where the claim says the bytes."""
-    given = terms_of(Term("params", params, "parameters"), Term("bytes-per-parameter", each, "bytes"))
-    return worked("training-memory", given | ({"shards": Term("devices", many, "devices")} if many != 1 else {}), name)
+def memory_case(quantity: str, params: float, each: float, layout: str, many: float = 1.0) -> Figure:
+    """Parameters times bytes per parameter; `layout`: "" where the claim says the bytes."""
+    given = by_name(Input("params", params, "parameters"), Input("bytes-per-parameter", each, "bytes"))
+    given |= {"shards": Input("devices", many, "devices")} if many != 1 else {}
+    return by_law("training-memory", given, quantity, reading=layout)
 
 
 def fit(view: View) -> Answer | Gap | None:
@@ -137,7 +140,7 @@ def fit(view: View) -> Answer | Gap | None:
         *(("adapters", "activations") if is_adapter else () if users else ("users",)), "runtime-memory",
     )  # fmt: skip
     return room_answer(
-        view, room, cases, notes, missing, tuple(_room_made(view, subject, cases, room, cache)),
+        view, room, cases, notes, missing, tuple(_room_made(view, subject, stored[0].bytes, held, room, cache)),
         visible(device[0]) if (device := said_device(view)) and not view.peek("bytes") else (),
     )  # fmt: skip
 
@@ -167,11 +170,12 @@ def left_over(view: View) -> Answer | Gap | None:
     view.used.add(said)
     view.says("kv", "fits", "left")
     cases = tuple(
-        Case(room - each.bytes, (Term("memory", room, "bytes"), Term("weights", each.bytes, "bytes")), "{0} − {1}",
-             each.name if len(stored) > 1 else "")
+        Figure("left-over", room - each.bytes, "bytes", "{0} − {1}",
+               (Input("memory", room, "bytes"), Input("weights", each.bytes, "bytes")),
+               reading=each.name if len(stored) > 1 else "")
         for each in stored if each.bytes < room
     )  # fmt: skip
-    return Answer("left-over", "bytes", said, cases, assumed=device[1], missing=("runtime-memory",)) if cases else None
+    return Answer(said, cases, assumed=device[1], missing=("runtime-memory",)) if cases else None
 
 
 def _is_left(text: str, said: Said) -> bool:
@@ -180,35 +184,36 @@ def _is_left(text: str, said: Said) -> bool:
 
 
 def room_answer(
-    view: View, room: float, cases: tuple[Case, ...], notes: Notes, missing: tuple[str, ...],
+    view: View, room: float, cases: tuple[Figure, ...], notes: Notes, missing: tuple[str, ...],
     solutions: tuple[Finding, ...], remarks: Notes = (), held: float = 0.0,
 ) -> Answer:  # fmt: skip
     refuses = _refuses(view)
     off = _OF_BARE_SIZE if view.peek("bytes_per_param") and not view.claim.names("model") else 0.0
     said = Said("bytes", room, room, view.claim.text, off=off)
     return Answer(
-        "no-room" if refuses else "memory", "bytes", said, cases, bound="at-most" if refuses else "at-least",
+        said, tuple(replace(each, name="no-room") for each in cases) if refuses else cases,
+        bound="at-most" if refuses else "at-least",
         assumed=notes, missing=missing, solutions=solutions, remarks=remarks,
         refuted=None if refuses or held else _fewer(view, cases, room),
         is_open=not refuses and not held and _half_is_enough(view, cases, room),
     )  # fmt: skip
 
 
-def _fewer(view: View, cases: tuple[Case, ...], room: float) -> Finding | None:
+def _fewer(view: View, cases: tuple[Figure, ...], room: float) -> Finding | None:
     """That one device fewer is enough, where a claim says how many are needed at least."""
     said = next(iter(view.claim.all("devices")), None)
     if said is None or said.side != "least" or not _NEEDS.search(view.claim.text) or (many := said.value) < 2:
         return None
-    enough = math.ceil(max(case.value for case in cases) / (room / many))
+    enough = math.ceil(values(cases)[1] / (room / many))
     return remark("fewer", devices=enough) if enough < many else None
 
 
-def _half_is_enough(view: View, cases: tuple[Case, ...], room: float) -> bool:
+def _half_is_enough(view: View, cases: tuple[Figure, ...], room: float) -> bool:
     """Whether half of the devices that "it takes" hold it too: the cache may need the others, and it is not said."""
     said = next(iter(view.claim.all("devices")), None)
     if said is None or said.side or not _TAKES.search(view.claim.text[: said.at]):
         return False
-    return max(case.value for case in cases) <= room / 2
+    return values(cases)[1] <= room / 2
 
 
 def _refuses(view: View) -> bool:
@@ -252,17 +257,17 @@ def visible(device: Device) -> Notes:
     return (remark("visible-memory", gb=round(size / 1e9, 1), gib=round(size / 2**30, 1)),) if size else ()
 
 
-def _need(stored: Stored, held: float, is_choice: bool) -> Case:
-    terms = (Term("weights", stored.bytes, "bytes"), *((Term("kv", held, "bytes"),) if held else ()))
-    return Case(stored.bytes + held, terms, "{0} + {1}" if held else "{0}", stored.name if is_choice else "")
+def _need(stored: Stored, held: float, is_choice: bool) -> Figure:
+    inputs = (Input("weights", stored.bytes, "bytes"), *((Input("kv", held, "bytes"),) if held else ()))
+    return total("memory", "bytes", inputs, reading=stored.name if is_choice else "")
 
 
 def _room_made(
-    view: View, subject: Subject, cases: tuple[Case, ...], room: float, cache: Cache | None
+    view: View, subject: Subject, weights: float, held: float, room: float, cache: Cache | None
 ) -> Iterator[Finding]:
     """What would fit: more devices, fewer users, a narrower format; and the tokens that are left where it does."""
-    needed, weights = cases[0].value, cases[0].terms[0].value
-    context, users, many = context_of(view), view.value("sequences"), devices_of(view) or 1.0
+    needed, many = weights + held, devices_of(view) or 1.0
+    context, users = context_of(view), view.value("sequences")
     if needed <= room:
         each = cache or cache_of(View(view.claim), subject)
         if each:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from twinlens.claims.reading.memory import memory_case, room_answer
 from twinlens.claims.said import (
     Answer,
-    Case,
     Gap,
     Said,
     View,
@@ -24,6 +23,7 @@ from twinlens.claims.subject import (
     stored_of,
 )
 from twinlens.record.finding import Finding
+from twinlens.theory.figure import Figure
 from twinlens.theory.memory import LAYOUTS, OPTIMIZERS, with_optimizer
 
 _MIXED = LAYOUTS["16-bit-fp32-master"]
@@ -52,10 +52,9 @@ def training_memory(view: View) -> Answer | Gap | None:
     if view.about("lora") and subject is not None:
         stored = stored_of(view, subject, "bf16")[0]
         least = subject.params * (stored.bits if view.claim.names("format") else 4.0) / 8  # a frozen copy may be narrow
-        case = memory_case(subject.params, stored.bits / 8, "")
+        case = memory_case("training-memory", subject.params, stored.bits / 8, "")
         return Answer(
-            "training-memory", "bytes", claimed, (case,), bound="at-least", assumed=(assumed("frozen-weights",
-            "BF16"),),
+            claimed, (case,), bound="at-least", assumed=(assumed("frozen-weights", "BF16"),),
             missing=("adapters", "activations"), is_open=claimed.range[1] >= least,
         )  # fmt: skip
     optimizer = view.name("optimizer")
@@ -65,12 +64,12 @@ def training_memory(view: View) -> Answer | Gap | None:
     if many is None:
         return Gap("training-memory", ("devices",))
     layouts = tuple(_part_of(view)) or layouts_of(view)
-    cases = tuple(memory_case(subject.params, each, name, many) for name, each in layouts)
+    cases = tuple(memory_case("training-memory", subject.params, each, name, many) for name, each in layouts)
     is_named = bool(optimizer or view.peek("bytes_per_param"))
     return Answer(
-        "training-memory", "bytes", claimed, cases,
+        claimed, cases,
         missing=(*(() if is_named else ("optimizer",)), "activations"),
-        solutions=tuple(_same_memory(claimed, subject.params / many, {case.assumed for case in cases})),
+        solutions=tuple(_same_memory(claimed, subject.params / many, {case.reading for case in cases})),
     )  # fmt: skip
 
 
@@ -128,7 +127,7 @@ def training_fit(view: View) -> Answer | Gap | None:
     room, where = room_of(view)
     if subject is None or room is None:
         return Gap("training-memory", lacking({"model": subject, "device": room}))
-    cases = tuple(memory_case(subject.params, each, name) for name, each in layouts_of(view))
+    cases = tuple(memory_case("memory", subject.params, each, name) for name, each in layouts_of(view))
     is_named = bool(view.name("optimizer") or view.peek("bytes_per_param"))
     return room_answer(
         view, room, cases, (*where, *beside(subject.assumed)),
@@ -137,9 +136,9 @@ def training_fit(view: View) -> Answer | Gap | None:
     )  # fmt: skip
 
 
-def _more(cases: tuple[Case, ...], room: float, devices: float) -> Iterator[Finding]:
+def _more(cases: tuple[Figure, ...], room: float, devices: float) -> Iterator[Finding]:
     """How many such devices the usual reading takes, where there are too few."""
-    usual = next((case for case in cases if case.assumed == "adamw-master"), cases[0])
-    if usual.value > room:
-        count = math.ceil(usual.value / (room / devices))
-        yield solved("memory", "bytes", count * room / devices, {"devices": count, "layout": usual.assumed})
+    usual = next((case for case in cases if case.reading == "adamw-master"), cases[0])
+    if usual.number > room:
+        count = math.ceil(usual.number / (room / devices))
+        yield solved("memory", "bytes", count * room / devices, {"devices": count, "layout": usual.reading})
