@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
@@ -69,6 +69,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
     return Pipeline(stages, many, draw(seconds), draw(seconds), order, draw(st.floats(0.0, 1.0)))
 
 
+@settings(max_examples=60)
 @given(pipelines())
 def test_no_pipeline_beats_its_longest_path_and_all_work_is_done_once(asked: Pipeline) -> None:
     found = timeline(asked)
@@ -84,20 +85,16 @@ def test_no_pipeline_beats_its_longest_path_and_all_work_is_done_once(asked: Pip
         own = found.stage == stage
         assert (found.begin_s[own][1:] >= found.end_s[own][:-1]).all(), "a stage does one pass at a time"
     assert (found.begin_s >= found.ready_s).all()
+    assert timeline(asked).begin_s.tobytes() == found.begin_s.tobytes()
 
 
+@settings(max_examples=40)
 @given(pipelines(), st.floats(1.0, 2.0))
 def test_slower_parts_and_links_never_end_a_step_sooner(asked: Pipeline, factor: float) -> None:
     slower = asked.forward_s.copy()
     slower[-1] *= factor
     longer = Pipeline(asked.stages, asked.microbatches, slower, asked.backward_s, asked.order, asked.transfer_s + 0.1)
     assert timeline(longer).makespan_s >= timeline(asked).makespan_s - 1e-9
-
-
-@given(pipelines())
-def test_the_same_pipeline_takes_the_same_time_again(asked: Pipeline) -> None:
-    first, again = timeline(asked), timeline(asked)
-    assert first.begin_s.tobytes() == again.begin_s.tobytes()
 
 
 @pytest.mark.parametrize(

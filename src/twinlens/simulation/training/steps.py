@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 
 from twinlens.errors import BadInput
 from twinlens.simulation.work import Floats
-from twinlens.theory.waiting.slowest import slowest_of_lognormal, slowest_of_values
+from twinlens.theory.number import amount, rate
+from twinlens.theory.waiting.slowest import counted, slowest_of_lognormal, slowest_of_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,10 @@ def drawn_s(times: StepTimes, factors: ArrayLike, steps: int, random: np.random.
 
     Of measured steps of several ranks, the ranks drawn are a multiple of theirs.
     """
-    each = np.asarray(factors, dtype=np.float64).ravel()
-    expected_s(times, each)  # refuses what is no time and no factor
+    kinds, many = counted(factors)
     if isinstance(times, Lognormal):
-        return _lognormal(times, each, steps, random)
+        return _lognormal(times, kinds, many, steps, random)
+    each = np.asarray(factors, dtype=np.float64).ravel()
     groups, left = divmod(each.size, times.ranks)
     if left:
         raise BadInput(
@@ -88,12 +89,13 @@ def redrawn(times: StepTimes, random: np.random.Generator) -> StepTimes:
     return Measured((in_blocks(one, times.block, len(one), random),), times.ranks, times.block)
 
 
-def _lognormal(times: Lognormal, factors: Floats, steps: int, random: np.random.Generator) -> Floats:
+def _lognormal(times: Lognormal, kinds: Floats, many: Floats, steps: int, random: np.random.Generator) -> Floats:
     """The slowest of n alike is at the quantile u^(1/n): one draw for each kind of rank."""
     from scipy.special import ndtri
 
-    spread = math.sqrt(math.log1p(times.cv**2))
-    kinds, many = np.unique(factors, return_counts=True)
+    mean, spread = rate("mean_s", times.mean_s), math.sqrt(math.log1p(amount("cv", times.cv) ** 2))
+    if spread == 0:
+        return np.full(steps, mean * float(kinds.max()))
     shares = random.random((len(kinds), steps)) ** (1 / many[:, None])
-    drawn = kinds[:, None] * np.exp(spread * ndtri(shares)) if spread else np.repeat(kinds[:, None], steps, axis=1)
-    return np.asarray(times.mean_s * math.exp(-spread * spread / 2) * drawn.max(axis=0), dtype=np.float64)
+    slowest = (kinds[:, None] * np.exp(spread * ndtri(shares))).max(axis=0)
+    return np.asarray(mean * math.exp(-spread * spread / 2) * slowest, dtype=np.float64)

@@ -30,7 +30,7 @@ def slowest_of_lognormal(mean_s: float, cv: float, factors: ArrayLike) -> float:
 
     `factors` [ranks]: by how much each rank is slower than the others; all 1 where they are alike.
     """
-    each, many = _counted(factors)
+    each, many = counted(factors)
     mean, spread = rate("mean_s", mean_s), math.sqrt(math.log1p(amount("cv", cv) ** 2))
     if spread == 0:
         return float(mean * each.max())
@@ -47,7 +47,7 @@ def slowest_of_values(values_s: ArrayLike, factors: ArrayLike, ranks: float = 1)
 
     `factors` [ranks]: as above. `ranks`: each value is itself the slowest of so many alike; one has F^(1/ranks).
     """
-    each, many = _counted(factors)
+    each, many = counted(factors)
     values = np.sort(np.asarray(values_s, dtype=np.float64).ravel())
     if not values.size or not np.isfinite(values).all() or values[0] <= 0:
         raise BadInput("times of steps must be finite and above 0, and there must be some")
@@ -60,8 +60,8 @@ def slowest_of_values(values_s: ArrayLike, factors: ArrayLike, ranks: float = 1)
     return float((candidates * np.diff(np.exp(below), prepend=0.0)).sum())
 
 
-def _counted(factors: ArrayLike) -> tuple[Floats, Floats]:
-    """Distinct factors, and how many ranks have each."""
+def counted(factors: ArrayLike) -> tuple[Floats, Floats]:
+    """Distinct factors, and how many ranks have each. Raises BadInput for no rank, or no such factor."""
     given = np.asarray(factors, dtype=np.float64).ravel()
     if not given.size or not np.isfinite(given).all() or given.min() <= 0:
         raise BadInput("each rank needs a factor above 0 for how slow it is, and there must be a rank")
