@@ -47,7 +47,11 @@ def history(*folders: str | Path, **words: Unpack[HistoryWords]) -> tuple[Histor
         for number, fault in enumerate((fault for each in found_runs for fault in each.faults), start=1)
     )
     series: dict[str, list[Side]] = {}
+    simulated = list[LeftOut]()
     for side in measurements(runs):
+        if side.group.is_simulated:  # it says nothing of a moment
+            simulated.append((side.name, Finding("simulated-in-history", "notes")))
+            continue
         machine = side.group.machine.id if side.group.machine else ""
         series.setdefault(point_key(side) + machine, []).append(side)
     made = [_history(members, asked) for members in series.values()]
@@ -61,7 +65,7 @@ def history(*folders: str | Path, **words: Unpack[HistoryWords]) -> tuple[Histor
             f"({unranked} of {count} are not); give a folder with one spec measured again and again",
             code="TL225",
         )
-    return (replace(found[0], left_out=(*broken, *found[0].left_out)), *found[1:])
+    return (replace(found[0], left_out=(*broken, *simulated, *found[0].left_out)), *found[1:])
 
 
 def measurements(runs: Iterable[Run]) -> Iterator[Side]:

@@ -60,7 +60,13 @@ def rankings(folders: Sequence[Sequence[Side]], rates: Mapping[str, Rates] | Non
     for folder in folders:
         for side in folder:
             points.setdefault(point_key(side), []).append(side)
-    return tuple(_ranking(sides, rates or {}) for sides in points.values() if FEWEST <= len(sides) <= MOST)
+    alike = map(_alike, points.values())
+    return tuple(_ranking(sides, rates or {}) for sides in alike if FEWEST <= len(sides) <= MOST)
+
+
+def _alike(sides: Sequence[Side]) -> Sequence[Side]:
+    """The sides without those that are simulated, which have no rank beside measured ones; all, where all are."""
+    return [side for side in sides if not side.group.is_simulated] or sides
 
 
 def _ranking(sides: Sequence[Side], rates: Mapping[str, Rates]) -> Ranking:

@@ -174,6 +174,9 @@ def _verdict(findings: Sequence[Finding]) -> Verdict:
 
 
 def _judged(a: Side, b: Side, differing: Sequence[Difference], varying: Sequence[Thing]) -> Iterator[Finding]:
+    if a.group.is_simulated != b.group.is_simulated:
+        letter, side = ("A", a) if a.group.is_simulated else ("B", b)
+        yield Finding("simulated-beside-measured", "disqualifies", "", {"side": letter, "name": side.name})
     if {run.id for run in a.runs} & {run.id for run in b.runs}:
         yield Finding("same-runs", "disqualifies", "", {"runs": sorted({run.id for run in a.runs})})
     for aspect, members in _by_aspect(of_role(differing, "M")).items():

@@ -29,7 +29,7 @@ from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.foreign_text import in_one_line
-from twinlens.record.run import Run
+from twinlens.record.run import Place, Run
 from twinlens.spec.precision import Precision
 from twinlens.stats.metrics.inference import batch_heads
 from twinlens.stats.metrics.training import trained_alone
@@ -38,7 +38,6 @@ from twinlens.stats.summary.serving import is_served
 from twinlens.theory.traffic import activation_elements_moved
 
 Kind = Literal["training", "engine", "served"]
-Place = Literal["here", "elsewhere", "recorded"]
 _WIDEST = 4.0  # bytes of an activation: an upper bound of traffic takes the widest format
 _WATCHED = "own-loop"
 _PASSES = {"step": 3}  # forward once, and twice as much backward
@@ -105,7 +104,7 @@ def evidence_of(run: Run, summary: Summary) -> Evidence:
         decoder_of(run, phases), devices_of(run), slo_share_of(run), precision_of(run), engine_formats_of(run),
         trained_of(run), run.place,
         instruments=instruments_of(run.telemetry, *window),
-        host={} if run.place == "recorded" else host_pressure(run.telemetry, *window),
+        host={} if run.place in ("recorded", "simulated") else host_pressure(run.telemetry, *window),
         unmarked="" if run.spec.executor.kind != _WATCHED else "loop" if "data" in partition.parts else "data",
     )  # fmt: skip
 

@@ -169,7 +169,7 @@ def _wall_time(run: Run) -> Iterator[tuple[str, Mapping[str, Any]]]:
         began, ended = (datetime.strptime(each, _TIMES) for each in (run.started_utc, run.ended_utc or ""))
     except ValueError:
         return
-    if run.place == "recorded" or not run.table.num_rows or run.spec.executor.kind == "fake":
+    if run.place in ("recorded", "simulated") or not run.table.num_rows or run.spec.executor.kind == "fake":
         return  # their rows have a clock of their own
     begin = run.table.column("intended_ns" if run.lens == "inference" else "begin_ns").to_numpy().min()
     span_s = float(run.table.column("end_ns").to_numpy().max() - begin) / 1e9

@@ -50,7 +50,7 @@ def spreads_from_json(plain: Mapping[str, Any]) -> dict[str, Spread]:
     }
 
 
-Origin = Literal["measured", "derived", "modelled", "quoted"]
+Origin = Literal["measured", "derived", "modelled", "quoted", "simulated"]
 
 
 def _known(data: Any) -> Any:

@@ -24,6 +24,7 @@ from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec
 
 State = Literal["running", "finished", "interrupted", "failed"]
+Place = Literal["here", "elsewhere", "recorded", "simulated"]
 RUN_SCHEMA = 1
 ROWS: dict[Lens, tuple[str, pa.Schema]] = {
     "training": ("steps", STEP_SCHEMA),
@@ -64,8 +65,10 @@ class Run:
         return self.spec.lens
 
     @property
-    def place(self) -> Literal["here", "elsewhere", "recorded"]:
+    def place(self) -> Place:
         """Where the work was done; of a run of an earlier version, which does not say, by the executors there were."""
+        if self.sections.simulated is not None:
+            return "simulated"
         known = self.sections.place or _PLACES.get(self.spec.executor.kind)
         return "elsewhere" if known == "elsewhere" else "recorded" if known == "recorded" else "here"
 

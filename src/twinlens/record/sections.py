@@ -211,6 +211,26 @@ class DeviceMemory:
     fullest_peak_bytes: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What a simulated run stands on. `law`: its constants by name, each with its unit in the name, as plain values.
+
+    `origin`: modelled (theory and a device), fitted (to measured runs) or quoted (a table). `source`: which. `rules`:
+    the engine's flags that are not as shipped, by name; `rules_from`: the release they were read from. `seed`: of
+    lengths, arrivals and noise. `not_modelled`: what a real server has and this one lacks, in plain clauses.
+    `horizon_s`: where it was stopped with requests under way; None: it ended by itself.
+    """
+
+    origin: Literal["modelled", "fitted", "quoted"]
+    source: str
+    rules_from: str
+    law: Mapping[str, Any]
+    rules: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    not_modelled: tuple[str, ...] = ()
+    horizon_s: float | None = None
+
+
 def _present(data: Mapping[str, Any]) -> dict[str, Any]:
     """What a run.json, of an older version too, says at all."""
     known = {name: value for name, value in data.items() if value is not None}
@@ -232,6 +252,7 @@ class Sections:
     prompts that all points share. `ceilings_after`: ceilings measured again once the rows were taken; those from before
     them are among the facts. `startup_s`: from the call of a trainer to its first step, without what Twinlens examined
     meanwhile. `checkpoints`: saves, what reading them back took, and the recovery from a lost rank.
+    `simulated`: what it stands on, of a run that nothing was measured for.
     """
 
     state: str = "finished"
@@ -253,3 +274,4 @@ class Sections:
     ceilings_after: Mapping[str, Estimate] = field(default_factory=dict)
     startup_s: float | None = None
     checkpoints: Checkpoints | None = None
+    simulated: Simulated | None = None

@@ -34,7 +34,9 @@ def summarise(run: Run) -> Summary:
     came_to = kind.judged(run, SteadyRule(min_seconds=run.spec.protocol.steady_s))
     metrics, verdict = came_to.metrics, came_to.verdict
     metrics["peak_bytes"] = (
-        Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
+        Estimate.absent(BYTES, "nothing ran, so nothing was held in memory")
+        if run.place == "simulated"
+        else Estimate.absent(BYTES, "the memory of a server cannot be seen from its client")
         if _is_attached(run)
         else Estimate.absent(BYTES, "some ranks are on other nodes, whose memory is not sampled here")
         if _nodes(run) > 1 and run.sections.device_memory is None
@@ -63,6 +65,8 @@ def summarise(run: Run) -> Summary:
         metrics |= energy_of_training(
             energy_rows, span_s, to_target_s, why_no_energy, scope, is_finished=is_finished, turns=turns
         )
+    if run.sections.simulated is not None:
+        metrics = {name: replace(each, origin="simulated") for name, each in metrics.items()}
     compared = fidelity_gate(metrics, run.spec.protocol.tolerance) if run.lens == "inference" else None
     summary = Summary(
         run=run.id,
@@ -140,6 +144,8 @@ def _energy_scope(run: Run) -> EnergyScope | None:
 
 
 def _why_no_energy(run: Run) -> str:
+    if run.place == "simulated":
+        return "nothing ran, so nothing drew power"
     if _is_attached(run):
         return "the energy of a server cannot be read from its client"
     if (nodes := _nodes(run)) > 1:
@@ -173,7 +179,8 @@ def _executor(run: Run) -> str:
     asked = run.spec.executor.options
     compiled = ", compiled" if asked.get("graph") == "compiled" else ""
     shipped = ", as shipped" if asked.get("settings") == "as-shipped" else ""
-    return f"{run.spec.executor.kind}{compiled}{shipped}"
+    virtual = ", simulated" if run.place == "simulated" else ""
+    return f"{run.spec.executor.kind}{compiled}{shipped}{virtual}"
 
 
 # The machine, model and precision of a run, and how long its start took.
@@ -208,9 +215,11 @@ def machine_of(run: Run) -> Machine | None:
         "kind": run.spec.executor.kind,
         "graph": run.spec.executor.options.get("graph", "auto"),
     }
+    if run.place == "simulated":
+        hardware["simulated"] = "yes"
     return Machine(
         id=_hash(hardware),
-        name=url or _name(record),
+        name=_in_virtual_time(record) if run.place == "simulated" else url or _name(record),
         stack=_hash(hardware | software),
         software=_software(record) or run.spec.executor.kind,
         is_attached=url is not None,
@@ -259,6 +268,12 @@ def _name(record: ExecutorRecord) -> str:
     return ", ".join(str(part) for part in (cpu, words) if part) or "a machine that was not recorded"
 
 
+def _in_virtual_time(record: ExecutorRecord) -> str:
+    """ "SIMULATED H100"; "SIMULATED" where the law says no device."""
+    product = record.value("accelerator.product")
+    return f"SIMULATED {product}" if product else "SIMULATED"
+
+
 def _software(record: ExecutorRecord) -> str:
     """ "vllm 0.32.0", else "torch 2.13.0"; "" where neither is known."""
     for part in ("runtime", "framework"):
@@ -298,7 +313,7 @@ def startup(run: Run) -> dict[str, Estimate]:
     """
     if (server := run.sections.server) is not None:
         return _of_server(server) if server.startup else {}
-    if run.lens != "inference" or run.facts is None or run.sections.client is not None:
+    if run.lens != "inference" or run.facts is None or run.sections.client is not None or run.place == "simulated":
         return {}
     return dict(run.facts.startup) or dict.fromkeys(_IN_PROCESS, Estimate.absent(SECONDS, _UNTIMED))
 

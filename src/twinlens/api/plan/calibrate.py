@@ -168,6 +168,8 @@ def observed(
     left_out: list[tuple[str, str]] = []
     for run, summary in material_of(_runs(runs)):
         try:
+            if summary.is_simulated:
+                raise BadInput("is simulated, and constants are fitted to what was measured")
             found = _observation(run, summary, card or _device_of(run), precision, tensor, engine)
             if lens not in (None, found.lens):
                 raise BadInput(f"is a run of {'inference' if lens == 'training' else 'training'}")

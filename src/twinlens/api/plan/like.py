@@ -168,12 +168,13 @@ class Speed:
 
 def measured(run: str | Path) -> Speed:
     """The point of the highest rate within its SLO. Raises BadInput (TL231) for runs that served nothing."""
-    found = [side for side in sides(run, False) if side.lens == "inference"]
+    found = [side for side in sides(run, False) if side.lens == "inference" and not side.group.is_simulated]
     best = max(found, key=_rank, default=None)
     rate, is_good = _rate(best) if best is not None else (None, False)
     if best is None or rate is None or not rate.value or rate.value <= 0:
         raise BadInput(
-            f"--like {str(run)[:60]!r} has no rate of requests: give a run of inference that ended", code=UNREADABLE
+            f"--like {str(run)[:60]!r} has no rate of requests: give a measured run of inference that ended",
+            code=UNREADABLE,
         )
     name = best.name
     notes: tuple[Finding, ...] = () if best.group.ranked else (assumed("like-not-ranked", name),)

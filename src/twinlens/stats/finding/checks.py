@@ -26,7 +26,7 @@ from twinlens.stats.serving.goodput import decided_by, slo_standing
 from twinlens.stats.serving.looks import level_of
 from twinlens.stats.serving.window import SERVING_NEAR
 from twinlens.stats.steady.levels import SteadyRule
-from twinlens.stats.summary.group import Verdict
+from twinlens.stats.summary.group import SIMULATED, Verdict
 from twinlens.stats.summary.serving import is_served
 
 CEILING_STEADY = 0.1
@@ -300,7 +300,17 @@ def said_by_executor(seen: Seen) -> Iterable[Finding]:
     return seen.run.facts.findings if seen.run.facts else ()
 
 
+def simulated(seen: Seen) -> Iterable[Finding]:
+    """Nothing was measured, which everybody has to read beside the figures."""
+    if (known := seen.run.sections.simulated) is not None:
+        numbers = {"origin": known.origin, "source": known.source or None, "rules_from": known.rules_from}
+        yield Finding(SIMULATED, "warns", "", numbers | {"not_modelled": known.not_modelled})
+        if known.horizon_s is not None:
+            yield Finding("simulation-stopped", "disqualifies", "", {"horizon_s": known.horizon_s})
+
+
 CHECKS: tuple[FindingCheck, ...] = (
+    simulated,
     lost_requests,
     guard_failed,
     precision_differs,

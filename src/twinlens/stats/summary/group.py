@@ -26,6 +26,9 @@ from twinlens.stats.summary.point import (
 )
 from twinlens.units import RATIO
 
+SIMULATED = "simulated"
+"""The code of the finding that every simulated run has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -118,6 +121,11 @@ class Summary:
         return tuple(finding for finding in self.findings if finding.severity == "disqualifies")
 
     @property
+    def is_simulated(self) -> bool:
+        """Whether its rows come from a law and nothing was measured."""
+        return any(finding.code == SIMULATED for finding in self.findings)
+
+    @property
     def label(self) -> str:
         """The label to show: that of the steady test; of a steady run that is disqualified, why (a code)."""
         return self.disqualified[0].code if self._was_steady and self.disqualified else self.verdict.label
@@ -160,6 +168,11 @@ class Group:
     def ranked(self) -> bool:
         """Whether its numbers may be compared: valid, or provisional with the interval that this takes."""
         return self.validity != "not valid"
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether its rows come from a law and nothing was measured."""
+        return self.runs[0].is_simulated
 
     @property
     def label(self) -> str:
