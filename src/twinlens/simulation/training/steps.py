@@ -79,14 +79,21 @@ def in_blocks(series: Floats, block: int, size: int, random: np.random.Generator
 
 
 def redrawn(times: StepTimes, random: np.random.Generator) -> StepTimes:
-    """Times that another measurement might have found: a repeat drawn at random, and its own steps drawn in blocks.
+    """Times that another measurement might have found. Of one run, its steps drawn in blocks.
 
-    Repeats that differ, and runs that are short, so make the interval of a simulation wider.
+    Of repeats, one of them at the level that the next repeat may have: Student's t about their mean level, in
+    logarithms, by their own spread and (1 + 1/n) of its square, so that three repeats cover a fourth.
     """
     if isinstance(times, Lognormal):
         return times
     one = times.runs_s[random.integers(len(times.runs_s))]
-    return Measured((in_blocks(one, times.block, len(one), random),), times.ranks, times.block)
+    levels = np.array([each.mean() for each in times.runs_s])
+    if len(levels) == 1 or (levels <= 0).any():
+        return Measured((in_blocks(one, times.block, len(one), random),), times.ranks, times.block)
+    logs, freedom = np.log(levels), len(levels) - 1
+    off = float(random.standard_t(freedom) * logs.std(ddof=1) * math.sqrt(1 + 1 / len(levels)))
+    level = math.exp(float(logs.mean()) + min(1.0, max(-1.0, off)))  # two repeats alone say nothing of far ends
+    return Measured((one * (level / one.mean()),), times.ranks, times.block)
 
 
 def _lognormal(times: Lognormal, kinds: Floats, many: Floats, steps: int, random: np.random.Generator) -> Floats:
