@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 ApiKind = Literal["chat", "completions", "embeddings", "rerank", "score"]
 STREAMED: dict[str, str] = {"chat": "/chat/completions", "completions": "/completions"}
 PATHS: dict[str, str] = {**STREAMED, "embeddings": "/embeddings", "rerank": "/rerank", "score": "/score"}
+SIMULATED = "x-twinlens-simulated"
+"""The header by which a simulated server says that it is one."""
 _MOST_CLIENTS = 1024
 _HEADER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _OUR_HEADERS = (

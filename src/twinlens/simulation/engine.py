@@ -81,6 +81,16 @@ class Engine:
         """Nothing more will arrive: a batch that waits for more requests starts without them."""
         self.closed = True
 
+    def drop(self, sequence: Sequence) -> None:
+        """A request is no longer wanted: the next step does without it, or the batch that it is in runs on with it."""
+        if sequence in self.running:
+            if self.rules.batching == "continuous":
+                self.running.remove(sequence)
+                self.cache.release(sequence)
+        else:
+            self.waiting = [each for each in self.waiting if each[1] is not sequence]
+            heapq.heapify(self.waiting)
+
     def run_until(self, until_s: float) -> None:
         """All steps that begin before `until_s`."""
         while (start_s := self.next_s) < until_s:
