@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import twinlens as tl
@@ -32,11 +33,18 @@ def sentences() -> tuple[Sentence, ...]:
     )
 
 
+@cache
+def claimed(text: str) -> tl.ClaimResult | None:
+    """The answer to a sentence of the corpus, worked out once; None where it is refused."""
+    try:
+        return tl.claim(text)
+    except tl.BadInput:
+        return None
+
+
 def outcome(sentence: Sentence) -> str:
     """ "understood", "not understood" (said so, without a ruling), or "misread": a ruling or a value that is wrong."""
-    try:
-        found = tl.claim(sentence.text)
-    except tl.BadInput:
+    if (found := claimed(sentence.text)) is None:
         said, near = "open", True
     else:
         said = _SAID.get(found.ruling, "open")

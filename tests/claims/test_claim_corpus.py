@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from corpus_table import Sentence, outcome, sentences
+from corpus_table import Sentence, claimed, outcome, sentences
 
 import twinlens as tl
 from twinlens.claims.grammar import read_claim
 from twinlens.claims.judge import judge
-from twinlens.claims.said import Claim, Said
+from twinlens.claims.said import Claim, Judged, Said
 
 ALL = sentences()
 _OF_DRAFTS = ("speculation", "tokens-per-pass")
@@ -43,18 +43,23 @@ def test_what_is_missed_is_still_missed() -> None:
 def test_each_sentence_is_read_as_the_figures_that_it_is_about() -> None:
     for each in CORPUS:
         if each.read != "-":
-            subjects = dict.fromkeys(found.subject for found in tl.claim(each.text).judged.of("claim-compared"))
+            answer = claimed(each.text)
+            assert answer is not None, each.text
+            subjects = dict.fromkeys(found.subject for found in answer.judged.of("claim-compared"))
             assert ",".join(subjects) == each.read, each.text
 
 
-def findings(claim: Claim) -> object:
-    """All that an answer says, but for the words of the sentence in it; None where it is refused."""
+def judged_or_none(claim: Claim) -> Judged | None:
     try:
-        told = judge(claim).findings
+        return judge(claim)
     except tl.BadInput:
         return None
-    return [(each.code, each.subject, {**each.numbers, "said": "", "claimed_low": 0, "claimed_high": 0})
-            if each.code == "claim-compared" else each for each in told]  # fmt: skip
+
+
+def findings(judged: Judged | None) -> object:
+    """All that an answer says, but for the words of the sentence in it; None where it is refused."""
+    return judged and [(each.code, each.subject, {**each.numbers, "said": "", "claimed_low": 0, "claimed_high": 0})
+                       if each.code == "claim-compared" else each for each in judged.findings]  # fmt: skip
 
 
 def scaled(claim: Claim, said: Said, factor: float) -> Claim:
@@ -72,16 +77,20 @@ def test_a_number_that_changes_nothing_is_said_to_be_unused(place: int) -> None:
         claim = read(sentence)
         if claim is None:
             continue
-        whole = findings(claim)
-        if whole is None or (judged := judge(claim)).ruling == "incomplete":
+        judged = judged_or_none(claim)
+        if judged is None or judged.ruling == "incomplete":
             continue
+        whole = findings(judged)
         unused = {text for each in judged.of("claim-unused") for text in each.numbers["texts"]}
         told = {each.numbers["said"] for each in judged.of("claim-compared")}
         for said in claim.said:
             twice = sum((each.kind, each.low) == (said.kind, said.low) for each in claim.said) > 1
             if said.text in unused | told or twice:
                 continue
-            assert any(findings(scaled(claim, said, factor)) != whole for factor in (1e-3, 1e3)), (sentence.text, said)
+            assert any(findings(judged_or_none(scaled(claim, said, by))) != whole for by in (1e-3, 1e3)), (
+                sentence.text,
+                said,
+            )
 
 
 def read(sentence: Sentence) -> Claim | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from each import each
 from material import fixed, inference, spec_of, training
 from twinlens.measurement.facts.predicted_work import coverage_of, datasheet_of, theory_of
 from twinlens.record.estimate import Estimate
@@ -58,7 +59,7 @@ def test_images_have_no_tokens() -> None:
     assert "step_flop_6n" not in theory_of(spec_of(training("torch", "resnet-tiny")))
 
 
-@pytest.mark.parametrize("name", list_devices())
+@each(list_devices())
 def test_a_datasheet_is_quoted_with_its_source_and_unknown_boards_have_none(name: str) -> None:
     device = load_device(name)
     for reported in device.reported_names:

@@ -14,6 +14,7 @@ from benchmarks.inputs import kept
 from benchmarks.published import PACKS, published
 from click.testing import CliRunner
 
+from each import each
 from twinlens.api.reference import explain
 from twinlens.cli.main import app
 from twinlens.executors.protocol import Server, Trainer
@@ -38,13 +39,13 @@ def _fenced(text: str, language: str) -> list[str]:
     return [body for kind, body in FENCE.findall(text) if kind == language]
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
+@each(DOCS)
 def test_every_link_of_the_docs_leads_to_a_file(path: Path) -> None:
     for target in LINK.findall(path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+@each(pages())
 def test_no_line_of_the_docs_is_longer_than_140_letters(path: Path) -> None:
     """Rows of tables, heads and addresses excepted, which Markdown cannot break."""
     text = path.read_text(encoding="utf-8")
@@ -53,14 +54,14 @@ def test_no_line_of_the_docs_is_longer_than_140_letters(path: Path) -> None:
     assert [line for block in blocks for line in block.splitlines() if len(line) > WIDTH and "://" not in line] == []
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
+@each(DOCS)
 def test_the_docs_name_only_verbs_that_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     named = set(re.findall(r"[`$] ?twinlens ([a-z]+)", text))
     assert named <= VERBS
 
 
-@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
+@each(DOCS)
 def test_every_word_the_docs_ask_to_explain_has_a_page(path: Path) -> None:
     for word in re.findall(r'twinlens explain ("[^"]+"|[\w.-]+)', path.read_text(encoding="utf-8")):
         if word != "WORD":
@@ -76,7 +77,7 @@ def _options(command: object) -> set[str]:
 OPTIONS = {name: _options(command) for name, command in app.commands.items()}
 
 
-@pytest.mark.parametrize("path", [*DOCS, ROOT / "README.md"], ids=lambda path: path.relative_to(ROOT).as_posix())
+@each(DOCS)
 def test_the_console_blocks_give_verbs_only_options_that_they_have(path: Path) -> None:
     for body in _fenced(path.read_text(encoding="utf-8"), "console"):
         for verb, rest in re.findall(r"^\$ twinlens ([a-z]+)(.*)", body, re.MULTILINE):
@@ -112,11 +113,11 @@ def test_the_tutorial_shows_the_error_that_the_program_gives(tmp_path: Path, mon
 def test_decisions_say_their_room_and_their_status_and_the_index_lists_all() -> None:
     found = decisions()
     assert (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8") == index(), "run `make reference`"
-    numbers = [each.number for each in found]
+    numbers = [one.number for one in found]
     assert len(set(numbers)) == len(numbers), "a number stands for one decision"
-    assert {each.room for each in found} <= set(rooms())
-    for each in found:
-        assert all(later > each.number and later in numbers for later in each.by), each.name
+    assert {one.room for one in found} <= set(rooms())
+    for one in found:
+        assert all(later > one.number and later in numbers for later in one.by), one.name
 
 
 FRAGMENTS = sorted(path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md")
@@ -140,10 +141,10 @@ def test_every_table_that_a_fit_reads_is_listed_with_its_hash_and_its_sources() 
     }
     assert read
     assert read <= set(kept())
-    for each in kept().values():
-        assert re.fullmatch("[0-9a-f]{64}", each["sha256"])
-        assert each["from"]
-        assert all(each["from"].values())
+    for one in kept().values():
+        assert re.fullmatch("[0-9a-f]{64}", one["sha256"])
+        assert one["from"]
+        assert all(one["from"].values())
 
 
 def test_the_changelog_has_the_place_where_a_release_is_put_in() -> None:
@@ -184,7 +185,7 @@ def test_the_page_on_executors_shows_the_protocols_as_they_are(protocol: type) -
     assert set(re.findall(r"def (\w+)\(", shown)) == methods
 
 
-@pytest.mark.parametrize("text", [body for path in DOCS for body in _fenced(path.read_text("utf-8"), "python")])
+@each([body for path in DOCS for body in _fenced(path.read_text("utf-8"), "python")])
 def test_the_python_of_the_docs_is_python(text: str) -> None:
     assert compile(text, "docs", "exec")
 

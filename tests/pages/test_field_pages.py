@@ -8,6 +8,7 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
+from each import each
 from twinlens.api.reference import explain
 from twinlens.errors import BadInput
 from twinlens.executors.capabilities import Option
@@ -21,17 +22,17 @@ DECLARED = list({path: info for path, info, _ in walk(Study)}.items())
 OPTIONS = [(kind, name, option) for kind in executor_names() for name, option in capabilities(kind).options.items()]
 
 
-@pytest.mark.parametrize(("path", "info"), DECLARED, ids=[path for path, _ in DECLARED])
+@each(DECLARED, lambda declared: declared[0])
 def test_every_field_has_one_sentence(path: str, info) -> None:
     assert (info.description or "").endswith("."), path
 
 
-@pytest.mark.parametrize(("kind", "name", "option"), OPTIONS, ids=[f"{kind}-{name}" for kind, name, _ in OPTIONS])
+@each(OPTIONS, lambda option: option[:2])
 def test_every_option_has_one_sentence(kind: str, name: str, option: Option) -> None:
     assert option.description.endswith("."), f"{kind}: {name}"
 
 
-@pytest.mark.parametrize(("path", "info"), DECLARED, ids=[path for path, _ in DECLARED])
+@each(DECLARED, lambda declared: declared[0])
 def test_an_example_is_a_value_that_the_field_takes(path: str, info) -> None:
     value = info.get_default(call_default_factory=True)
     if not info.examples:
@@ -42,7 +43,7 @@ def test_an_example_is_a_value_that_the_field_takes(path: str, info) -> None:
     adapter.validate_json(json.dumps(info.examples[0]))
 
 
-@pytest.mark.parametrize("row", spec_fields(), ids=lambda row: f"{row.path}-{row.where}")
+@each(spec_fields(), lambda row: row.path)
 def test_a_field_is_explained_by_its_path_with_type_and_default(row) -> None:
     page = field_page(row.path)
     assert page is not None
@@ -51,7 +52,7 @@ def test_a_field_is_explained_by_its_path_with_type_and_default(row) -> None:
     assert "default: " in page
 
 
-@pytest.mark.parametrize("row", option_rows(), ids=lambda row: f"{row.name}-{row.executors[0]}")
+@each(option_rows(), lambda row: row.name)
 def test_an_option_is_explained_by_its_name_with_the_executors_that_have_it(row) -> None:
     page = field_page(row.name)
     assert page is not None

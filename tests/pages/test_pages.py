@@ -13,6 +13,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 import twinlens
+from each import each
 from twinlens import errors, units
 from twinlens.diagnosis.diagnosis import RULES
 from twinlens.diagnosis.evidence import Rule
@@ -42,7 +43,7 @@ def _raised_codes() -> set[str]:
     return {code for path in PACKAGE.rglob("*.py") for code in CODE.findall(path.read_text(encoding="utf-8"))}
 
 
-@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.id)
+@each(METRICS.values(), lambda metric: metric.id)
 def test_every_metric_has_a_page_under_its_id_and_its_label(metric) -> None:
     assert find(metric.id).kind == "metrics"
     # The words that mean something else as well: both lenses have images, "failed" is a state, a cache is a term.
@@ -50,14 +51,14 @@ def test_every_metric_has_a_page_under_its_id_and_its_label(metric) -> None:
     assert (find(metric.label).name == find(metric.id).name) == (metric.id not in shared)
 
 
-@pytest.mark.parametrize("metric", METRICS.values(), ids=lambda metric: metric.id)
+@each(METRICS.values(), lambda metric: metric.id)
 def test_a_metric_page_names_the_unit_that_tables_show(metric) -> None:
     line = next(line for line in find(metric.id).text.splitlines() if line.startswith("Unit: "))
     _, shown = units.scale(metric.unit, 1.0)
     assert (shown or "none") in re.split(r"[ ,()]+", line)
 
 
-@pytest.mark.parametrize("name", names("metrics"))
+@each(names("metrics"))
 def test_a_metric_page_says_what_how_and_how_sure(name: str) -> None:
     text = PAGES["metrics", name].text
     heads = [line.removeprefix("## ") for line in text.splitlines() if line.startswith("## ")]
@@ -73,7 +74,7 @@ def test_every_error_code_in_the_source_has_a_page_and_every_page_a_code() -> No
     assert _raised_codes() == set(names("errors"))
 
 
-@pytest.mark.parametrize("code", names("errors"))
+@each(names("errors"))
 def test_an_error_page_says_the_exit_code_and_what_to_do(code: str) -> None:
     text = PAGES["errors", code].text
     exits = re.search(r"Exit\s+code\s+(\d+)\.", text)
@@ -101,12 +102,12 @@ def test_every_finding_in_the_source_has_a_sentence_and_a_page_and_no_page_is_le
     assert set(names("findings")) <= set(codes())
 
 
-@pytest.mark.parametrize("code", codes())
+@each(codes())
 def test_every_code_is_explained(code: str) -> None:
     assert find(code).kind in ("findings", "labels", "terms")
 
 
-@pytest.mark.parametrize("code", names("findings"))
+@each(names("findings"))
 def test_a_finding_is_explained_by_its_code_and_by_the_words_that_tables_show(code: str) -> None:
     assert find(code).kind == "findings"
     assert find(short(code)).name == code
@@ -115,13 +116,13 @@ def test_a_finding_is_explained_by_its_code_and_by_the_words_that_tables_show(co
     assert heads == (of_rule if code in RULE_OF else ["Definition", "What follows", "What to do"])
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+@each(RULES, lambda rule: rule.code)
 def test_the_page_of_a_rule_is_what_its_file_says_today(rule: Rule) -> None:
     assert find(rule.code).text == rule_page(rule), "run `make reference`"
     assert first_paragraph(find(rule.code)) == rule.says
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+@each(RULES, lambda rule: rule.code)
 def test_a_rule_says_all_that_its_page_needs_in_whole_sentences(rule: Rule) -> None:
     for field in ("says", *(field for _, field in SECTIONS)):
         text = getattr(rule, field)
@@ -148,7 +149,7 @@ def test_every_state_and_every_word_of_the_gate_has_a_page(word: str) -> None:
     assert find(word).kind == "labels"
 
 
-@pytest.mark.parametrize("word", [*PRECISIONS, *get_args(Support)[:3], *get_args(Origin), *CONVENTIONS])
+@each([*PRECISIONS, *get_args(Support)[:3], *get_args(Origin), *CONVENTIONS])
 def test_every_precision_support_origin_and_convention_has_a_page(word: str) -> None:
     assert find(word).kind == "terms"
 
@@ -170,20 +171,20 @@ def test_the_page_on_precision_names_every_regime_and_class() -> None:
     assert all(f"{name.split('-')[0]}" in text.lower() for group in TENSOR_CLASSES.values() for name in group)
 
 
-@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: f"{page.kind}-{page.name}")
+@each(PAGES.values(), lambda page: f"{page.kind}-{page.name}")
 def test_every_link_of_a_page_leads_to_a_page(page: Page) -> None:
     here = PACKAGE / "pages" / page.kind
     for target in LINK.findall(page.text):
         assert (here / target).resolve().is_file(), target
 
 
-@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: f"{page.kind}-{page.name}")
+@each(PAGES.values(), lambda page: f"{page.kind}-{page.name}")
 def test_every_source_file_that_a_page_names_exists(page: Page) -> None:
     for name in re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|toml))`", page.text):
         assert (PACKAGE / name).is_file(), name
 
 
-@pytest.mark.parametrize("page", PAGES.values(), ids=lambda page: f"{page.kind}-{page.name}")
+@each(PAGES.values(), lambda page: f"{page.kind}-{page.name}")
 def test_a_page_is_short_and_opens_with_one_plain_paragraph(page: Page) -> None:
     assert len(page.text.splitlines()) <= 60
     first = first_paragraph(page)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from each import each
 from twinlens.api.plan.check import check
 from twinlens.errors import BadInput
 from twinlens.planning.check.answer import Stack, rulings, version
@@ -33,7 +34,7 @@ LLAMA = Subject("llama-3.1-70b", parameters(SHAPE).total, SHAPE)  # type: ignore
 
 
 def by_name(figures: tuple[Figure, ...]) -> dict[str, float]:
-    return {each.name: float(each.value or math.nan) for each in figures}
+    return {one.name: float(one.value or math.nan) for one in figures}
 
 
 def test_power_of_eight_h100_by_hand() -> None:
@@ -100,7 +101,7 @@ def test_a_deadline_of_a_bare_size_by_hand() -> None:
     hours = device_hours(plan, H100, 2e9, Mfu())
     rate = H100.rate("bf16") or 0
     assert hours.value == pytest.approx(8.4e19 / (0.4 * rate) / 3600)
-    assert [each.value for each in deadlines(hours, (12 * 3600, 18 * 3600))] == [5, 4]
+    assert [one.value for one in deadlines(hours, (12 * 3600, 18 * 3600))] == [5, 4]
     assert run_time(hours, 5).value == pytest.approx(float(hours.value or 0) * 720)
 
 
@@ -119,7 +120,7 @@ def test_an_earlier_deadline_never_takes_fewer_devices_and_those_it_takes_are_en
 def test_prefill_of_70b_needs_nvlink_by_hand() -> None:
     """2 devices: 2 × 80 × 8192 × 2 B × 1 = 2.62 MB a token, in the time of half its FLOP at 40 % of the rate."""
     plan, link = Serving(LLAMA, "bf16"), shipped().link("pcie4-x16")
-    found, quick = (joined(plan, H100, 2, each, Mfu()) for each in (link, shipped().link_of(H100)))
+    found, quick = (joined(plan, H100, 2, one, Mfu()) for one in (link, shipped().link_of(H100)))
     assert found is not None
     assert quick is not None
     sent = 2 * 80 * 8192 * 2
@@ -149,7 +150,7 @@ def test_prefill_of_70b_needs_nvlink_by_hand() -> None:
 )
 def test_what_makers_say_works_together(device: str, runtime: str, precision: str, axis: str, verdict: str) -> None:
     found = rulings(Stack("llama-3.1-70b", precision, load_device(device), runtime), shipped_rules())
-    assert {each.axis: each.verdict for each in found}[axis] == verdict
+    assert {one.axis: one.verdict for one in found}[axis] == verdict
 
 
 @pytest.mark.parametrize(
@@ -166,22 +167,22 @@ def test_what_makers_say_works_together(device: str, runtime: str, precision: st
 )
 def test_a_driver_is_judged_by_the_oldest_that_knows_the_device(driver: str | None, verdict: str) -> None:
     found = rulings(Stack("llama-3.1-8b", "bf16", B200, "vllm", driver), shipped_rules())
-    assert {each.axis: each.verdict for each in found}["driver-device"] == verdict
+    assert {one.axis: one.verdict for one in found}["driver-device"] == verdict
 
 
 def test_a_user_row_stands_before_the_package_and_no_row_says_unknown() -> None:
     stack = Stack("own-7b", "bf16", L40S, "vllm")
     own = Rule(axis="runtime-model", models=("own-",), verdict="yes", says="tried", date="2026-11-01", source="own")
-    assert {each.axis: each.verdict for each in rulings(stack, shipped_rules())}["runtime-model"] == "unknown"
-    assert {each.axis: each.verdict for each in rulings(stack, (own, *shipped_rules()))}["runtime-model"] == "yes"
-    assert {each.verdict for each in rulings(stack, ())} == {"unknown"}
+    assert {one.axis: one.verdict for one in rulings(stack, shipped_rules())}["runtime-model"] == "unknown"
+    assert {one.axis: one.verdict for one in rulings(stack, (own, *shipped_rules()))}["runtime-model"] == "yes"
+    assert {one.verdict for one in rulings(stack, ())} == {"unknown"}
 
 
-@pytest.mark.parametrize("name", list_devices())
+@each(list_devices())
 def test_every_yes_has_a_source_and_a_date(name: str) -> None:
     for runtime in ("vllm", "trtllm", "llama.cpp"):
-        for each in rulings(Stack("llama-3.1-8b", "bf16", load_device(name), runtime, "600"), shipped_rules()):
-            assert each.verdict == "unknown" or (each.source and each.date)
+        for ruling in rulings(Stack("llama-3.1-8b", "bf16", load_device(name), runtime, "600"), shipped_rules()):
+            assert ruling.verdict == "unknown" or (ruling.source and ruling.date)
 
 
 @pytest.mark.parametrize("word", ["", "new", "5x", "550-54", "550..1", "-5"])

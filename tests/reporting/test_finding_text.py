@@ -9,6 +9,7 @@ from importlib import import_module
 
 import pytest
 
+from each import each
 from twinlens.pages import codes, find, own_page, wordings
 from twinlens.record.finding import Finding, in_words
 from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of, short
@@ -28,7 +29,7 @@ def test_an_unknown_code_gives_a_plain_general_sentence() -> None:
     assert advice_of(Finding("from-tomorrow", "warns")) == ""
 
 
-@pytest.mark.parametrize("code", CODES)
+@each(CODES)
 def test_a_finding_without_its_numbers_can_still_be_read(code: str) -> None:
     for numbers in ({}, dict.fromkeys(("reason", "declared", "share", "reasons"))):
         finding = Finding(code, "warns", "", numbers)
@@ -98,7 +99,7 @@ GOOD_TO_KNOW = {
 }
 
 
-@pytest.mark.parametrize("code", [code for code in CODES if any(each.kind == "sentence" for each in wordings(code))])
+@each([code for code in CODES if any(text.kind == "sentence" for text in wordings(code))])
 def test_what_warns_or_disqualifies_has_something_to_try(code: str) -> None:
     """But for packs and claims, whose sentences say it themselves."""
     needs_none = code in GOOD_TO_KNOW or code.startswith(SAY_IT_THEMSELVES)
@@ -114,13 +115,13 @@ def test_the_advice_of_a_finding_is_what_its_page_says_to_do() -> None:
     assert advice_of(Finding("from-weights", "notes")) == ""  # "Nothing."
 
 
-@pytest.mark.parametrize("code", CODES)
+@each(CODES)
 def test_a_head_of_a_page_names_functions_that_there_are_and_says_each_text_once(code: str) -> None:
     texts = wordings(code)
-    assert {each.kind for each in texts} <= {"sentence", "clause", "advice"}
-    assert len({(each.kind, each.where) for each in texts}) == len(texts)
+    assert {text.kind for text in texts} <= {"sentence", "clause", "advice"}
+    assert len({(text.kind, text.where) for text in texts}) == len(texts)
     assert texts[-1].text
-    for module, name in (call.rsplit(".", 1) for each in texts for call in re.findall(r"\{=([a-z_.]+)\}", each.text)):
+    for module, name in (call.rsplit(".", 1) for text in texts for call in re.findall(r"\{=([a-z_.]+)\}", text.text)):
         assert callable(getattr(import_module(f"twinlens.reporting.wording.{module}"), name))
 
 

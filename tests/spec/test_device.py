@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from each import each
 from twinlens.errors import BadInput
 from twinlens.spec.consistency import implausible
 from twinlens.spec.device import DenseRates, Device, find_device, list_devices, load_device
@@ -63,7 +64,7 @@ def test_a_dense_rate_implies_a_clock_the_part_can_run_at() -> None:
     assert 1.7e9 < rate / (132 * 4 * 512 * 2) < 1.98e9
 
 
-@pytest.mark.parametrize("device", ALL, ids=lambda device: device.name)
+@each(ALL, lambda device: device.name)
 def test_halving_the_bits_never_slows_the_matrix_engines(device: Device) -> None:
     ladder = [device.rate(form) for form in ("fp32", "tf32", "bf16", "fp8", "fp4")]
     known = [rate for rate in ladder if rate is not None]
@@ -74,7 +75,7 @@ def test_halving_the_bits_never_slows_the_matrix_engines(device: Device) -> None
         assert eight is None or eight == pytest.approx(2 * sixteen, rel=0.03)
 
 
-@pytest.mark.parametrize("device", ALL, ids=lambda device: device.name)
+@each(ALL, lambda device: device.name)
 def test_units_are_si_and_every_device_is_cited(device: Device) -> None:
     assert 5e9 < device.memory_bytes < 1e13
     assert 6e10 < device.bandwidth_bytes_per_s < 2e13
@@ -121,7 +122,7 @@ def test_what_sources_dispute_is_left_out() -> None:
     assert "rates" in load_device("gb10").unverified
 
 
-@pytest.mark.parametrize("device", ALL, ids=lambda device: device.name)
+@each(ALL, lambda device: device.name)
 def test_no_shipped_figure_is_implausible(device: Device) -> None:
     assert list(implausible(device)) == []
 
