@@ -46,11 +46,14 @@ def changed(rules: Rules) -> dict[str, Any]:
     }
 
 
-def write_run(parent: Path, spec: RunSpec, table: pa.Table, simulated: Simulated, facts: Mapping[str, Any]) -> Run:
-    """Write a run folder under `parent`, and read it back. `facts`: declared values by executor field."""
+def write_run(
+    parent: Path, spec: RunSpec, table: pa.Table, simulated: Simulated, facts: Mapping[str, Any], **sections: Any
+) -> Run:
+    """Write a run folder under `parent`, and read it back. `facts`: declared values by executor field; `sections`: more
+    of run.json, each a value of `Sections`."""
     folder = create_run(parent, spec)
     record = ExecutorRecord({name: declared(value, _FILE) for name, value in facts.items()})
-    update_run(folder, place="simulated", simulated=encode(simulated), facts=encode(Facts(record)))
+    update_run(folder, place="simulated", simulated=encode(simulated), facts=encode(Facts(record)), **encode(sections))
     rows = open_rows(folder, spec)
     try:
         rows.add_table(table)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.report_material import STEP_S, inference_run, training_run
 
+import twinlens as tl
 from twinlens.errors import BadInput
 from twinlens.record.run import Run
 from twinlens.record.step import Steps
-from twinlens.simulation.training.course import drawn, finish
+from twinlens.simulation.training.course import Constant, drawn, finish
 from twinlens.simulation.training.fitted import fitted
 from twinlens.simulation.training.history import history
 from twinlens.simulation.training.rows import rows
+from twinlens.simulation.training.run_folder import write_course
 from twinlens.stats.metrics.training import training_metrics, training_steadiness
 from twinlens.stats.steady.levels import SteadyRule
 
@@ -71,3 +74,21 @@ def test_runs_that_cannot_be_fitted_are_refused(tmp_path: Path, repeats: list[Ru
         fitted([training_run(tmp_path, slows=True)[0]])
     with pytest.raises(BadInput, match="must be repeats of one point"):
         fitted([repeats[0], training_run(tmp_path, "fp32")[0]])
+
+
+def test_a_simulated_run_is_a_run_folder_that_verbs_read_and_no_course_is_fitted_to(
+    tmp_path: Path, repeats: list[Run]
+) -> None:
+    found, spec = fitted(repeats), repeats[0].spec
+    course = replace(found.course, steps=300, save_every=50, save=Constant(2.0), failure=Constant(60.0),
+                     restart=Constant(1.0), startup=Constant(5.0))  # fmt: skip
+    run = write_course(tmp_path, spec, course, found.step, "fitted", {"accelerator.product": "H100"}, seed=2)
+    metrics = tl.summary(run).metrics
+    assert {each.origin for each in metrics.values() if each.value is not None} == {"simulated"}
+    assert metrics["save_blocked_s"].value == pytest.approx(2.0)
+    assert metrics["lost_restart_share"].value > 0  # type: ignore[operator]
+    shown = " ".join(tl.show(run).split())
+    assert shown.startswith("SIMULATED")
+    assert "the law is fitted" in shown
+    with pytest.raises(BadInput, match="is simulated, and a course is fitted to what was measured"):
+        fitted([run])

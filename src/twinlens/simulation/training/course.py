@@ -141,8 +141,8 @@ def _over(values: Floats, unit: str) -> Estimate:
     low, value, high = (float(each) for each in np.quantile(values, [0.025, 0.5, 0.975]))
     if len(values) < 40:  # fewer have no 2.5 % on either side
         why = "an interval at 95 % needs 40 seeds"
-        return Estimate(value, unit, method, "modelled", n=len(values), no_interval=why)
-    return Estimate(value, unit, f"{method}, of which 95 % lie inside", "modelled", low, high, 0.95, len(values))
+        return Estimate(value, unit, method, "simulated", n=len(values), no_interval=why)
+    return Estimate(value, unit, f"{method}, of which 95 % lie inside", "simulated", low, high, 0.95, len(values))
 
 
 def best_save_interval(course: Course, seeds: int, seed: int = 0) -> Estimate:
@@ -160,11 +160,11 @@ def best_save_interval(course: Course, seeds: int, seed: int = 0) -> Estimate:
     tried = np.unique(np.rint(np.geomspace(around / 5, around * 5, 25)).clip(1, course.steps).astype(int))
     if len(tried) < 6:
         why = f"too few intervals can be tried: the best is some {around:.2g} steps of {course.steps}"
-        return Estimate(None, SECONDS, "none", "modelled", reason=why)
+        return Estimate(None, SECONDS, "none", "simulated", reason=why)
     wall_s = np.array([_walls_s(course, tried, (seed, each)) for each in range(seeds)])
     groups = np.array([part.mean(axis=0) for part in np.array_split(wall_s, _GROUPS)])
     lowest = [np.exp(_lowest(np.log(tried * step_s), each)) for each in groups]
-    return replace(mean_of_independent(lowest, unit=SECONDS, method_suffix=" of groups of seeds"), origin="modelled")
+    return replace(mean_of_independent(lowest, unit=SECONDS, method_suffix=" of groups of seeds"), origin="simulated")
 
 
 def _walls_s(course: Course, tried: Ints, seed: tuple[int, ...]) -> list[float]:

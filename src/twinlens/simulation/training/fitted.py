@@ -119,6 +119,8 @@ def _refuse(run: Run) -> None:
         raise BadInput(
             f"run {run.id} is of {run.lens}, and a course of training is fitted to training; give such a run"
         )
+    if run.place == "simulated":
+        raise BadInput(f"run {run.id} is simulated, and a course is fitted to what was measured; give measured runs")
     if not run.is_finished:
         raise BadInput(f"run {run.id} is {run.state}; a course is fitted to runs that are finished")
     if (summary := summary_of(run)).validity == "not valid":
@@ -134,7 +136,7 @@ def _ranks(run: Run) -> int:
 
 def _block(own_s: Floats) -> int:
     """Steps that are drawn together: the cube root of their number, and twice the time in which they are alike."""
-    wanted = max(len(own_s) ** (1 / 3), 2 * careful_time(own_s))
+    wanted = max(float(np.cbrt(len(own_s))), 2 * careful_time(own_s))
     return max(1, min(math.ceil(wanted), len(own_s) // 4))
 
 
