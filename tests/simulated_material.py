@@ -13,8 +13,8 @@ import pyarrow as pa
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.record.run import Run
 from twinlens.simulation.law import StepLaw, one
+from twinlens.simulation.points.run_folder import simulated_of, write_run
 from twinlens.simulation.rules import Rules
-from twinlens.simulation.run_folder import simulated_of, write_run
 from twinlens.spec.study import RunSpec
 
 LAW = one(0.010, 0.002)

@@ -15,11 +15,11 @@ from simulated_material import LAW, spec_of
 from twinlens.errors import BadInput
 from twinlens.record.request import Requests
 from twinlens.schedule.build import planned_load
-from twinlens.simulation.basis import Basis, binding, capacity
 from twinlens.simulation.engine import Engine
-from twinlens.simulation.figures import figures_of, over_repeats
 from twinlens.simulation.law import Affine, StepLaw, one
-from twinlens.simulation.play import drive, play
+from twinlens.simulation.points.basis import Basis, binding, capacity
+from twinlens.simulation.points.figures import figures_of, over_repeats
+from twinlens.simulation.points.play import drive, play
 from twinlens.simulation.rules import Rules
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec

@@ -16,8 +16,8 @@ from twinlens.errors import BadInput
 from twinlens.record.run import Run
 from twinlens.record.store import read_run
 from twinlens.simulation.law import one
+from twinlens.simulation.points.run_folder import changed, simulated_of, write_run
 from twinlens.simulation.rules import READ_FROM, Rules
-from twinlens.simulation.run_folder import changed, simulated_of, write_run
 
 
 @pytest.fixture(scope="module")

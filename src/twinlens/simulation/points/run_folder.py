@@ -27,7 +27,7 @@ NOT_MODELLED = (
     "grammars, adapters and images",
 )
 """What a real server has and this one lacks, most telling first."""
-_FILE = "simulation/run_folder.py"
+_FILE = "simulation/points/run_folder.py"
 
 
 def simulated_of(law: StepLaw, rules: Rules, seed: int, horizon_s: float | None = None) -> Simulated:
