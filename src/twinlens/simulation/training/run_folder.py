@@ -40,9 +40,9 @@ def law_of(course: Course) -> dict[str, Any]:
     """The constants of a course by name; of measured steps how many there were, of how many runs."""
     constants = {
         "ranks": len(course.factors), "slowest_factor": max(course.factors), "step_s": course.step_s,
-        "save_every_steps": course.save_every, "save_s": course.save.value,
-        "evaluate_every_steps": course.evaluate_every, "evaluate_s": course.evaluate.value, "restart_s": course.restart.value, "startup_s": course.startup.value,
-        "failure_s": None if course.failure is None else course.failure.value,
+        "save_every_steps": course.save_every, "save_s": course.save.value, "restart_s": course.restart.value,
+        "evaluate_every_steps": course.evaluate_every, "evaluate_s": course.evaluate.value,
+        "startup_s": course.startup.value, "failure_s": None if course.failure is None else course.failure.value,
     }  # fmt: skip
     own: dict[str, float]
     if isinstance(course.times, Measured):
