@@ -84,7 +84,7 @@ def test_the_fewest_devices_by_each_way() -> None:
 
 
 def test_sharing_stops_to_pay_where_its_slowdown_takes_a_device_more() -> None:
-    """A flat rate of 1/s; a box serves 10/s alone, and shared 8/s with 0.5 steps/s, of which 0.25 are asked. One box does
+    """At 1/s, a box serves 10/s alone, and shared 8/s with 0.5 steps/s, of which 0.25 are asked. One box does
     both until 8/s; from there it takes two, as apart."""
     flat = Day(np.array([1.0]), 86_400.0, steps=0.25 * 86_400)
     assert fewest("together", flat, BOX).devices == 1
