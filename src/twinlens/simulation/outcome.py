@@ -1,4 +1,4 @@
-"""What became of requests, as columns: sequences of one engine or of many put together in the order of arrival."""
+"""Outcomes of requests, as columns: sequences of one engine or of many put together in the order of arrival."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from twinlens.record.run import Run
 from twinlens.record.sections import Checkpoints, Simulated
-from twinlens.simulation.run_folder import write_run
+from twinlens.simulation.points.run_folder import write_run
 from twinlens.simulation.training.course import Course, drawn
 from twinlens.simulation.training.history import history
 from twinlens.simulation.training.rows import NOT_MODELLED, Step, rows
