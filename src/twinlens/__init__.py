@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from twinlens.api.reference import explain, probe
     from twinlens.api.report import report
     from twinlens.api.runs import frame, peers, read, rows, show, summary
+    from twinlens.api.simulating.simulate import SimulateResult, simulate
     from twinlens.api.table import Table, table
     from twinlens.comparison.history import History
     from twinlens.comparison.ledger import Ledger
@@ -95,6 +96,7 @@ _NAMES = {
     "twinlens.api.report": ("report",),
     "twinlens.api.runs": ("frame", "peers", "read", "rows", "show", "summary"),
     "twinlens.api.measuring.studies": ("check", "measure"),
+    "twinlens.api.simulating.simulate": ("SimulateResult", "simulate"),
     "twinlens.api.table": ("table", "Table"),
     "twinlens.api.measuring.watch": ("lightning_callback", "trainer_callback", "watch"),
     "twinlens.comparison.history": ("History",),
@@ -161,6 +163,7 @@ __all__ = [
     "Run",
     "RunSpec",
     "Runs",
+    "SimulateResult",
     "Study",
     "Summary",
     "Table",
@@ -194,6 +197,7 @@ __all__ = [
     "report",
     "rows",
     "show",
+    "simulate",
     "summary",
     "table",
     "trainer_callback",

@@ -105,6 +105,39 @@ class Probe(Question):
     quiet: Quiet = False
 
 
+def _seeds(name: str, word: object) -> int:
+    text = str(word).strip()
+    if not (text.isdecimal() and len(text) < 5 and 1 <= int(text) <= 1000):
+        raise BadInput(f"--{name} is a whole number from 1 to 1,000, not {text[:40]!r}", code="TL250")
+    return int(text)
+
+
+class Simulate(Question):
+    """A spec in virtual time: other rates, policies, rules and machines, by a law learnt, quoted or modelled."""
+
+    spec: Annotated[Any, argument("A spec of inference: a file, an example, a run folder.", "SPEC")]
+    like: Annotated[tuple[Any, ...], option("Learn the law from measured runs.", Kind("RUN"))] = ()
+    law: Annotated[Path, option("Take the law from a table: fixed_s = 0.012 …", Kind("FILE.toml"))] | None = None
+    device: Annotated[str, option("Model the law by theory: H100, a name of `list devices`.", NAME)] | None = None
+    devices: Annotated[int, option("Of --device, as one tensor group.", Kind("COUNT", _seeds))] = 1
+    at: At = ()
+    set_: Annotated[
+        tuple[str, ...],
+        option("Of the spec, a rule (max_num_seqs=16), device=H200, bandwidth*2, prompt=512, precision=fp8.",
+               Kind("NAME=VALUE")),
+    ] = ()  # fmt: skip
+    batching: Annotated[
+        str, option("Policies on the same arrivals: continuous,static(32),dynamic(32,50ms); engine:static(32).",
+                    Kind("POLICIES"))
+    ] | None = None  # fmt: skip
+    seeds: Annotated[int, option("Simulations of each point.", Kind("COUNT", _seeds))] = 10
+    dry: Annotated[bool, option("Keep no rows: write no run folders.", FLAG)] = False
+    out: Out = Path("runs")
+    all_: Annotated[bool, telling("Every figure.", FLAG)] = False
+    json_: Json = False
+    file: Page | None = None
+
+
 class Show(Question):
     """A run on one screen, or the points of a study in tables. With --as vllm: as that tool counts."""
 
@@ -256,6 +289,7 @@ MEASURE = _verb(Measure, "Measure", "measure:run", "chat --at rate_per_s=2,4 --s
 CHECK = _verb(Check, "Measure", "check:run", "chat --at rate_per_s=2,4")
 NEW = _verb(New, "Measure", "new:run", "chat -o my.toml")
 PROBE = _verb(Probe, "Measure", "probe:run", "--json > machine.json")
+SIMULATE = _verb(Simulate, "Plan", "simulate:run", "chat --like runs/STUDY --at rate_per_s=2,4,8")
 SHOW = _verb(Show, "Read", "show:run", "runs/STUDY --all")
 DIAGNOSE = _verb(Diagnose, "Read", "diagnose:run", "runs/STUDY")
 COMPARE = Verb("compare", (Compare, Ledger, Table, History), "runs/BEFORE runs/AFTER --fail-if 'TTFT p99 +5%'",
@@ -265,4 +299,4 @@ CLAIM = _verb(Claim, "Read", "claim:run", "'70B Q4 does 45 tok/s on 1.79 TB/s'")
 EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")
 EXPLAIN = _verb(Explain, "Look up", "looking_up:explained", "ttft")
 LIST = _verb(List, "Look up", "looking_up:listed", "examples")
-VERBS = (DEMO, MEASURE, CHECK, NEW, PROBE, SHOW, DIAGNOSE, COMPARE, REPORT, CLAIM, EVIDENCE, EXPLAIN, LIST)
+VERBS = (DEMO, MEASURE, CHECK, NEW, PROBE, SHOW, DIAGNOSE, COMPARE, REPORT, CLAIM, EVIDENCE, SIMULATE, EXPLAIN, LIST)

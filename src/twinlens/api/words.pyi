@@ -68,6 +68,18 @@ class ProbeWords(TypedDict, total=False):
 class ShowWords(TypedDict, total=False):
     whole: bool | None
 
+class SimulateWords(TypedDict, total=False):
+    like: str | Sequence[Any] | None
+    law: str | Path | None
+    device: str | None
+    devices: int | str | None
+    at: str | Sequence[str] | None
+    set_: str | Sequence[str] | None
+    batching: str | None
+    seeds: int | str | None
+    dry: bool | None
+    out: str | Path | None
+
 class PlanFitWords(TypedDict, total=False):
     device: str | None
     devices: int | str | None

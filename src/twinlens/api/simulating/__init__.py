@@ -1,0 +1,1 @@
+"""The verb that simulates: words read into a law, rules and loads, and the answer in virtual time."""

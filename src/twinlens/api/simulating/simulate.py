@@ -1,0 +1,185 @@
+"""The verb that simulates: a spec served in virtual time at each of its points, with bands, limits and run folders."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from twinlens.api.documented import Documented
+from twinlens.api.question import asks
+from twinlens.api.questions import SIMULATE, Simulate
+from twinlens.api.simulating.basis import basis_of
+from twinlens.api.simulating.settings import AS_ASKED, UNREADABLE, Policy, Settings, policies_of, settings_of
+from twinlens.errors import BadInput
+from twinlens.record.codec import encode
+from twinlens.record.run import Run
+from twinlens.record.store import now_utc
+from twinlens.simulation.points.basis import Basis
+from twinlens.simulation.points.play import refuse_unplayable
+from twinlens.simulation.points.run_folder import NOT_MODELLED, changed, simulated_of, write_run
+from twinlens.simulation.points.sweep import Flip, Point, flips, simulate_point, with_seeds
+from twinlens.simulation.rules import READ_FROM
+from twinlens.spec.load import load, parse
+from twinlens.spec.study import RunSpec, Study
+from twinlens.spec.workload.length import Fixed, Lognormal
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.version import __version__
+
+if TYPE_CHECKING:
+    from twinlens.api.words import SimulateWords
+    from twinlens.reporting.document.block import Document
+
+_MOST = 20_000_000
+"""Tokens of all points and seeds together: a minute or two of work."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SimulateResult(Documented):
+    """Points in virtual time. `runs`: the folders that keep their rows, one for each point and seed; iterating gives
+    them, so that `tl.compare(run, twin)` and `tl.report(twin)` take the result itself. `changed`: what `--set` said.
+
+    `chosen`: of several policies, those of the lowest p99 at each rate; `turns`: between which rates another one is.
+    """
+
+    study: Study
+    basis: Basis
+    points: tuple[Point, ...]
+    runs: tuple[Run, ...]
+    changed: tuple[str, ...]
+    metric: str
+    chosen: dict[float, tuple[str, ...]]
+    turns: tuple[Flip, ...]
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the run folders lie; None where none were written."""
+        return self.runs[0].folder.parent if self.runs else None
+
+    def document(self) -> Document:
+        from twinlens.reporting.simulated.points import simulation_document
+
+        return simulation_document(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; every figure with its band, its method and its origin."""
+        law = self.basis.law
+        return {
+            "schema": 1, "twinlens": __version__, "simulated": True,
+            "law": {"origin": law.origin, "source": law.source, "device": self.basis.device or None,
+                    "constants": encode(law), "draws": len(self.basis.draws), "doubts": list(self.basis.doubts)},
+            "rules": {"read_from": READ_FROM, "changed": changed(self.basis.rules)},
+            "changed": list(self.changed), "not_modelled": list(NOT_MODELLED),
+            "points": [_point_json(each) for each in self.points],
+            "chosen": [{"rate_per_s": rate, "policies": list(names)} for rate, names in self.chosen.items()],
+            "flips": encode(list(self.turns)), "runs": [str(run.folder) for run in self.runs],
+        }  # fmt: skip
+
+
+def _point_json(point: Point) -> dict[str, Any]:
+    return {
+        "point": point.spec.point.model_dump(mode="json", exclude_none=True), "policy": point.policy or None,
+        "seeds": len(point.repeats), "overloaded": point.overloaded, "capacity": encode(point.capacity),
+        "binds": encode(point.binding), "binds_when_full": encode(point.full), "beyond_measured": dict(point.beyond),
+        "figures": encode(dict(point.figures)),
+    }  # fmt: skip
+
+
+@asks(SIMULATE)
+def simulate(spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords]) -> SimulateResult:
+    """A spec in virtual time, by one law: `like` measured runs, a `law` from a table, or modelled for a `device`.
+
+    `simulate("chat", like="runs/STUDY", at=["rate_per_s=2,4,8"])`. Rows of every point and seed are kept as run folders
+    under `out`, and origin *simulated* stands beside every figure. Raises BadInput (TL245, TL250), before any work.
+    """
+    asked = Simulate.read(SIMULATE.name, {"spec": spec if isinstance(spec, str | Path) else "given", **words})
+    settings = settings_of(asked.set_)
+    policies = policies_of(asked.batching) if asked.batching else (AS_ASKED,)
+    study = _study(spec, asked, settings)
+    first = study.point_runs()[0]
+    refuse_unplayable(first)
+    basis = basis_of(asked.like, asked.law, asked.device, first, settings, asked.devices)
+    works = [(policy, run) for policy in policies for run in _under(study, policy).point_runs()]
+    _refuse_endless([run for _, run in works], asked.seeds)
+    points = tuple(
+        simulate_point(with_seeds([run], asked.seeds), basis, policy.rules(basis.rules), policy.name)
+        for policy, run in works
+    )
+    metric = _metric(first)
+    chosen, turns = flips(points, metric) if len(policies) > 1 else ({}, ())
+    runs = _written(study, basis, points, policies, asked.out) if not asked.dry else ()
+    return SimulateResult(study, basis, points, runs, settings.changed, metric, chosen, turns)
+
+
+def _study(spec: Study | RunSpec | str | Path, asked: Simulate, settings: Settings) -> Study:
+    from twinlens.api.measuring.spec_asked import as_settings
+
+    told = [*as_settings(asked.at), *settings.spec]
+    if isinstance(spec, str | Path):
+        return load(spec, told)
+    data = spec.to_dict()
+    data.pop("repeat", None)
+    return parse(data, told)
+
+
+def _under(study: Study, policy: Policy) -> Study:
+    """The study under a policy; without one named, its own."""
+    if not policy.name:
+        return study
+    data = study.to_dict()
+    for name in ("admission", "batch", "timeout_s", "in_flight"):
+        data["point"].pop(name, None)
+        for grid in (data["sweep"], *data["variants"]):
+            grid.pop(name, None)
+    return parse(data, policy.point)
+
+
+def _refuse_endless(runs: Sequence[RunSpec], seeds: int) -> None:
+    """Raises BadInput (TL250) for more work than anybody waits for."""
+    tokens = 0.0
+    for run in runs:
+        workload = run.workload
+        assert isinstance(workload, InferenceWorkload)
+        length = workload.output_tokens
+        mean = length.value if isinstance(length, Fixed) else length.mean if isinstance(length, Lognormal) else 256
+        tokens += (run.point.rate_per_s or 10.0) * run.protocol.duration_s * float(mean) * seeds
+    if tokens > _MOST:
+        raise BadInput(
+            f"{len(runs)} points of {seeds} seeds make some {tokens:,.0f} tokens, and at most {_MOST:,} are simulated "
+            "at once: fewer --seeds, a shorter protocol.duration_s, or fewer points", code=UNREADABLE)  # fmt: skip
+
+
+def _metric(spec: RunSpec) -> str:
+    """What decides between policies: the time that the SLO limits, at p99."""
+    workload = spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    slo = workload.slo
+    if slo is not None and slo.ttft_s is None and slo.e2e_latency_s is None and slo.tpot_s is not None:
+        return "tpot_s_p99"
+    return "e2e_latency_s_p99" if slo is not None and slo.ttft_s is None else "ttft_s_p99"
+
+
+def _written(
+    study: Study, basis: Basis, points: Sequence[Point], policies: Sequence[Policy], out: Path
+) -> tuple[Run, ...]:
+    """A run folder for each repeat of each point."""
+    folder = out / f"{now_utc()}_{study.name}_simulated_{secrets.token_hex(2)}"
+    by_name = {each.name: each for each in policies}
+    facts = {"accelerator.product": basis.device} if basis.device else {}
+    facts["software.runtime.name"] = "simulated"
+    runs = []
+    for point in points:
+        rules = by_name[point.policy].rules(basis.rules)
+        for repeat in point.repeats:
+            spec = repeat.spec
+            if rules.batching != "continuous":
+                options = spec.executor.options | {"batching": point.policy}
+                spec = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": options})})
+            told = simulated_of(repeat.law, rules, spec.seed, repeat.stopped_s)
+            runs.append(write_run(folder, spec, repeat.played.table, told, facts))
+    return tuple(runs)

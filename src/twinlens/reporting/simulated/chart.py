@@ -1,0 +1,83 @@
+"""Charts of simulated points: a latency against the rate, with bands, the SLO, and where overload begins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from twinlens.reporting.chart.figure import PART_COLOURS, SOFT, WIDTH, Figure, data, figure, log_marks
+from twinlens.simulation.points.sweep import Point
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.units import SECONDS, show
+
+_LIMIT = "#D55E00"
+_OF_SLO = {"ttft_s_p99": "ttft_s", "tpot_s_p99": "tpot_s", "e2e_latency_s_p99": "e2e_latency_s"}
+
+
+def rate_charts(points: Sequence[Point], metric: str) -> list[Figure]:
+    """The metric that decides, and the time of a token, against the rate; none where fewer than two rates have them."""
+    names = dict.fromkeys((metric, "tpot_s_p99"))
+    return [chart for name in names if (chart := _chart(points, name)) is not None]
+
+
+def _chart(points: Sequence[Point], name: str) -> Figure | None:
+    rows = [_row(each, name) for each in points if each.spec.point.rate_per_s and each.figures[name].value]
+    if len({row["rate"] for row in rows}) < 2:
+        return None
+    limit = _limit(points[0], name)
+    ends = [row[key] for row in rows for key in ("low", "high")] + ([1e3 * limit] if limit else [])
+    least, most = min(ends) / 1.2, max(ends) * 1.2
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    y_scale = alt.Scale(type="log", domain=[least, most], nice=False)
+    axis = alt.Axis(values=log_marks(least, most), format="~g")
+    hue = alt.Color("policy:N", scale=alt.Scale(domain=policies, range=list(PART_COLOURS[: len(policies)])),
+                    legend=alt.Legend(title=None, orient="top") if len(policies) > 1 else None)  # fmt: skip
+    top = max(row["rate"] for row in rows) * 1.05
+    base = alt.Chart(data(rows)).encode(
+        x=alt.X("rate:Q", title="requests/s", scale=alt.Scale(domain=[0, top], nice=False)), color=hue
+    )
+    label = METRICS[name].label
+    y = alt.Y("value:Q", title=f"{label} (ms)", scale=y_scale, axis=axis)
+    parts: list[Any] = [
+        base.mark_area(opacity=0.25, line=False).encode(y=alt.Y("low:Q", scale=y_scale), y2="high:Q"),
+        base.mark_line(strokeWidth=2, point=True).encode(y=y),
+    ]
+    if limit:
+        across = alt.Chart(data([{"value": 1e3 * limit}]))
+        parts.append(across.mark_rule(color=_LIMIT, strokeDash=[5, 3], strokeWidth=2).encode(y=y))
+    parts += _overload(points, top)
+    chart = alt.layer(*parts).properties(width=WIDTH, height=240)
+    values = [row["value"] / 1e3 for row in rows]
+    title = f"Simulated {label} goes from {show(min(values), SECONDS)} to {show(max(values), SECONDS)}."
+    caption = "Line: the median over simulations; shaded: the band that holds nine of ten. "
+    caption += "Orange: the limit of the SLO. " if limit else ""
+    caption += "Grey: from here on more come than are served."
+    return figure(f"simulated-{name.replace('_', '-')}", chart, title, caption)
+
+
+def _overload(points: Sequence[Point], top: float) -> list[Any]:
+    """Lines at the ends of the band of the rate from which it is overloaded, as far as they are in sight."""
+    known = next((each.capacity for each in points if each.capacity is not None), None)
+    ends = [] if known is None else sorted({end for end in (known.low, known.value, known.high) if end and end <= top})
+    if not ends:
+        return []
+    rules = alt.Chart(data([{"rate": end} for end in ends]))
+    return [rules.mark_rule(color=SOFT, strokeDash=[2, 2], strokeWidth=1.5).encode(x="rate:Q")]
+
+
+def _row(point: Point, name: str) -> dict[str, Any]:
+    found = point.figures[name]
+    value = 1e3 * (found.value or 0.0)
+    low, high = (value if end is None else 1e3 * end for end in (found.low, found.high))
+    policy = point.policy or "as asked"
+    return {"rate": point.spec.point.rate_per_s, "value": value, "low": low, "high": high, "policy": policy}
+
+
+def _limit(point: Point, name: str) -> float | None:
+    workload = point.spec.workload
+    slo = workload.slo if isinstance(workload, InferenceWorkload) else None
+    limit: float | None = getattr(slo, _OF_SLO[name]) if slo is not None else None
+    return limit

@@ -1,0 +1,195 @@
+"""Points of a simulation: each of several repeats, every one of its own seed and of its own draw of the law."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from twinlens.record.estimate import Estimate
+from twinlens.schedule.build import planned_load
+from twinlens.simulation.law import StepLaw
+from twinlens.simulation.points.basis import Basis, Binding, binding, capacity
+from twinlens.simulation.points.figures import figures_of, over_repeats, spread
+from twinlens.simulation.points.play import Played, play
+from twinlens.simulation.rules import Rules
+from twinlens.simulation.work import Ints
+from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.units import REQUESTS_PER_S
+
+_OF_ENOUGH = 512
+"""Requests whose lengths stand for the workload's."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeat:
+    """One simulation: what was asked, the law that was drawn, what became of it, and when it was stopped, if it was."""
+
+    spec: RunSpec
+    law: StepLaw
+    played: Played
+    stopped_s: float | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """One point over its repeats. `policy`: of batching, as it was named. `figures`: by the id of the metric.
+
+    `capacity`: requests per second at which it is overloaded, None where the load has no rate or is held back in
+    batches. `binding`: a step in the middle of this load; `full`: of a full engine. `beyond`: by which factor each
+    quantity lies outside what was measured, those inside left out.
+    """
+
+    spec: RunSpec
+    policy: str
+    figures: Mapping[str, Estimate]
+    capacity: Estimate | None
+    binding: Binding | None
+    full: Binding | None
+    beyond: Mapping[str, float]
+    repeats: tuple[Repeat, ...]
+
+    @property
+    def overloaded(self) -> bool | None:
+        """Whether more come than are served: None where that lies within the band, or is not known."""
+        rate = self.spec.point.rate_per_s
+        if any(each.stopped_s is not None for each in self.repeats):
+            return True
+        if self.capacity is None or self.capacity.value is None or rate is None:
+            return None
+        low, high = self.capacity.low or self.capacity.value, self.capacity.high or self.capacity.value
+        return True if rate > high else False if rate < low else None
+
+
+def simulate_point(specs: Sequence[RunSpec], basis: Basis, rules: Rules, policy: str = "") -> Point:
+    """Repeats [>= 1] of one point. Raises BadInput for what cannot be simulated."""
+    repeats = []
+    for place, spec in enumerate(specs):
+        law = basis.drawn(place, len(specs))
+        stop_s = 2 * spec.protocol.duration_s + 60.0
+        played = play(spec, law, rules, noise=basis.noise_of(spec.seed), horizon_s=stop_s)
+        repeats.append(Repeat(spec, law, played, stop_s if played.unfinished else None))
+    first = specs[0]
+    workload = first.workload
+    assert isinstance(workload, InferenceWorkload)
+    found = [figures_of(each.played, workload.slo) for each in repeats]
+    prompts, outputs = _lengths(repeats)
+    known = _capacities(first, basis, rules, prompts, outputs)
+    middle = repeats[len(repeats) // 2]
+    step = _step(middle, prompts, outputs)
+    return Point(
+        first, policy, over_repeats(found, bool(basis.draws)),
+        known[0] if known else None, step, known[1] if known else None, _beyond(first, step, basis, prompts, outputs),
+        tuple(repeats),
+    )  # fmt: skip
+
+
+def _lengths(repeats: Sequence[Repeat]) -> tuple[Ints, Ints]:
+    table = repeats[0].played.table.slice(0, _OF_ENOUGH)
+    return (table.column("input_tokens").to_numpy(), table.column("asked_tokens").to_numpy())
+
+
+def _capacities(
+    spec: RunSpec, basis: Basis, rules: Rules, prompts: Ints, outputs: Ints
+) -> tuple[Estimate, Binding] | None:
+    point = spec.point
+    if point.rate_per_s is None or rules.batching != "continuous" or point.admission in ("static", "dynamic"):
+        return None
+    if not len(prompts) or planned_load(spec).plan is None:
+        return None
+    laws = basis.draws or (basis.law,)
+    found = [capacity(law, rules, prompts, outputs, point.in_flight) for law in laws]
+    method = f"a full engine of means, over {len(laws)} laws"
+    return spread((rate for rate, _ in found), REQUESTS_PER_S, method), capacity(
+        basis.law, rules, prompts, outputs, point.in_flight
+    )[1]
+
+
+def _step(repeat: Repeat, prompts: Ints, outputs: Ints) -> Binding | None:
+    """A step in the middle, from the work that all steps did."""
+    played = repeat.played
+    done = played.table.column("output_tokens").to_numpy()
+    if not played.steps or not done.sum():
+        return None
+    prompt = played.table.column("input_tokens").to_numpy()
+    served = done > 0
+    rows = float(done.sum()) / played.steps
+    context = float((done * (prompt + done / 2.0)).sum()) / played.steps
+    tokens = max(0.0, float(prompt[served].sum()) - played.cached_tokens) / played.steps
+    pairs = float((prompt[served].astype(float) ** 2).sum()) / 2 / played.steps
+    return binding(repeat.law, rows, context, tokens, pairs)
+
+
+def _beyond(spec: RunSpec, step: Binding | None, basis: Basis, prompts: Ints, outputs: Ints) -> dict[str, float]:
+    asked = {"requests_per_s": spec.point.rate_per_s, "rows": step.seats if step else None}
+    if len(prompts):
+        asked |= {"prompt_tokens": float(np.max(prompts)), "answer_tokens": float(np.max(outputs))}
+    found = {name: _factor(value, *basis.reach[name]) for name, value in asked.items()
+             if value is not None and name in basis.reach}  # fmt: skip
+    return {name: factor for name, factor in found.items() if factor > 1}
+
+
+def _factor(value: float, least: float, most: float) -> float:
+    if value > most:
+        return value / most if most else np.inf
+    return least / value if value < least and value else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """Between two rates another policy is the best: by `metric`, from `below` to `above`."""
+
+    below: str
+    above: str
+    from_per_s: float
+    to_per_s: float
+
+
+def flips(points: Sequence[Point], metric: str) -> tuple[dict[float, tuple[str, ...]], tuple[Flip, ...]]:
+    """The policies of the lowest value at each rate, those within each other's bands together; and where the first
+    of them changes."""
+    by_rate: dict[float, list[Point]] = {}
+    for point in points:
+        if (rate := point.spec.point.rate_per_s) is not None:
+            by_rate.setdefault(rate, []).append(point)
+    best = {rate: _best(members, metric) for rate, members in sorted(by_rate.items())}
+    best = {rate: names for rate, names in best.items() if names}
+    steps = list(best.items())
+    turned = [
+        Flip(before[0], after[0], low, high)
+        for (low, before), (high, after) in pairwise(steps)
+        if not set(before) & set(after)
+    ]
+    return best, tuple(turned)
+
+
+def _best(points: Sequence[Point], metric: str) -> tuple[str, ...]:
+    known = [(each, each.figures[metric]) for each in points if each.figures[metric].value is not None]
+    if not known:
+        return ()
+    first, figure = min(known, key=lambda each: each[1].value or 0.0)
+    most = figure.high if figure.high is not None else figure.value or 0.0
+    near = [each.policy for each, other in known if each is not first and _low(other) <= most]
+    return (first.policy, *near)
+
+
+def _low(figure: Estimate) -> float:
+    return figure.low if figure.low is not None else figure.value or 0.0
+
+
+def with_seeds(specs: Sequence[RunSpec], seeds: int) -> list[RunSpec]:
+    """The repeats of a point: one for each seed."""
+    protocol = specs[0].protocol.model_copy(update={"repeats": seeds})
+    return [specs[0].model_copy(update={"protocol": protocol, "repeat": place}) for place in range(seeds)]
+
+
+def widest(points: Sequence[Point]) -> dict[str, float]:
+    """The quantities that lie outside what was measured, each at the point that is farthest out."""
+    found: dict[str, float] = {}
+    for point in points:
+        for name, factor in point.beyond.items():
+            found[name] = max(factor, found.get(name, 1.0))
+    return found
