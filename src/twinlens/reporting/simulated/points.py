@@ -185,7 +185,7 @@ def step_words(step: Binding) -> str:
     """ "a step of 14.2 ms with 3.1 requests: what every step costs 61 %, reading the KV cache 30 %"."""
     ordered = sorted(step.shares.items(), key=lambda each: -each[1])
     told = ", ".join(f"{_TERMS[name]} {share:.0%}" for name, share in ordered[:2] if share >= 0.005)
-    return f"a step of {show(step.step_s, SECONDS)} with {digits(step.seats, 2)} tokens of answers: {told}"
+    return f"a step of {show(step.step_s, SECONDS)} that makes {digits(step.seats, 2)} tokens: {told}"
 
 
 def _waits(point: Point) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -22,6 +21,8 @@ from twinlens.units import REQUESTS_PER_S
 
 _OF_ENOUGH = 512
 """Requests whose lengths stand for the workload's."""
+_NEAR = 1.05
+"""A quantity this little outside what was measured is as good as inside."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +130,7 @@ def _beyond(spec: RunSpec, step: Binding | None, basis: Basis, prompts: Ints, ou
         asked |= {"prompt_tokens": float(np.max(prompts)), "answer_tokens": float(np.max(outputs))}
     found = {name: _factor(value, *basis.reach[name]) for name, value in asked.items()
              if value is not None and name in basis.reach}  # fmt: skip
-    return {name: factor for name, factor in found.items() if factor > 1}
+    return {name: factor for name, factor in found.items() if factor > _NEAR}
 
 
 def _factor(value: float, least: float, most: float) -> float:
@@ -157,13 +158,20 @@ def flips(points: Sequence[Point], metric: str) -> tuple[dict[float, tuple[str, 
             by_rate.setdefault(rate, []).append(point)
     best = {rate: _best(members, metric) for rate, members in sorted(by_rate.items())}
     best = {rate: names for rate, names in best.items() if names}
-    steps = list(best.items())
-    turned = [
-        Flip(before[0], after[0], low, high)
-        for (low, before), (high, after) in pairwise(steps)
-        if not set(before) & set(after)
-    ]
-    return best, tuple(turned)
+    return best, tuple(_turns(list(best.items())))
+
+
+def _turns(steps: Sequence[tuple[float, tuple[str, ...]]]) -> Iterator[Flip]:
+    """Where the first policy is no longer among the best: from the last rate at which it was alone in front."""
+    if not steps:
+        return
+    (low, (name, *_)), *others = steps
+    for rate, names in others:
+        if name not in names:
+            yield Flip(name, names[0], low, rate)
+            name = names[0]
+        if names[0] == name:
+            low = rate
 
 
 def _best(points: Sequence[Point], metric: str) -> tuple[str, ...]:
