@@ -48,7 +48,7 @@ class FittedLaw:
     `law`: of a server in the middle of those measured; times `noise` it takes as many seconds as they did. `constants`:
     by name, each with the interval of a server started afresh, or the reason why it is not known. `noise` (steps,):
     seconds of a step over those of the law, in order of time, mean 1: to be drawn in blocks of `BLOCK`, as slow steps
-    come in spells. `before_each_s` (requests,): what single requests waited outside the steps. `draws`: laws of servers
+    come in spells. `draws`: laws of servers
     started afresh, equally likely. `spread`: standard deviation of the logarithm of a server's level, from `servers`.
     `rules`: as far as the run recorded them; `assumed` names those that nobody recorded. `reach`: what was measured, by
     quantity. `doubts`: sentences on what widens the intervals.
@@ -57,7 +57,6 @@ class FittedLaw:
     law: StepLaw
     constants: Mapping[str, Estimate]
     noise: Floats
-    before_each_s: Floats
     draws: tuple[StepLaw, ...]
     spread: float
     servers: int
@@ -103,7 +102,6 @@ def fitted(
         law_of(constants, setting.source),
         _estimates(fit, constants, drawn, observed),
         np.concatenate(fit.ratios),
-        _waits(fit, observed) + before_s,
         tuple(law_of(each, setting.source) for each in drawn),
         spread[0],
         len(observed),
@@ -183,13 +181,3 @@ def _why_not(name: str, is_there: bool) -> str:
     if not is_there:
         return "no step had any of it"
     return "it rose and fell with the other terms, so that its share in them is not known"
-
-
-def _waits(fit: Fit, observed: Sequence[Observed]) -> Floats:
-    """Seconds outside the steps of single requests, as those of a server in the middle."""
-    found = []
-    for each, level, before in zip(observed, fit.levels, fit.before, strict=True):
-        firsts = each.work[:, BEFORE] != 0
-        law_s = each.work[firsts, :BEFORE] @ fit.constants[:BEFORE] * level
-        found.append((each.seconds[firsts] - law_s) / before)
-    return np.concatenate(found)

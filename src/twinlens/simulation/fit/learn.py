@@ -122,7 +122,7 @@ def _taught(run: Run, rules: Rules) -> Taught:
             f"its engine steps cannot be told apart: {steps.contradicted:.0%} of the tokens are not where one engine"
             " that gives every running request a token in each step would have put them",
         )
-    server, begin_s = _server_of(run), summary_of(run).verdict.begin_s
+    server, begin_s = server_of(run), summary_of(run).verdict.begin_s
     if steps.smeared > MOST_SMEARED:
         raise _unteachable(
             run,
@@ -193,7 +193,7 @@ def _lacking(taught: Taught, fit: Fit, servers: Sequence[Observed], setting: Set
     return lacking(taught.requests, own, fit.ratios[place], setting.rules, begin_s)
 
 
-def _server_of(run: Run) -> str:
+def server_of(run: Run) -> str:
     """Who served: one launched server, or one address."""
     if run.sections.server:
         return run.sections.server.id

@@ -37,7 +37,7 @@ def lacking(requests: Requests, law: StepLaw, noise: Floats, rules: Rules, begin
 
     Nothing, of no request, where the law cannot serve these requests in an order that ends.
     """
-    work, measured_first_s, measured_each_s = _work(requests)
+    work, measured_first_s, measured_each_s = arrivals_of(requests)
     counts = (work.arrival_s >= begin_s) & np.isfinite(measured_each_s)
     if not counts.any():
         return Lacking(1.0, 0.0, 0)
@@ -45,7 +45,7 @@ def lacking(requests: Requests, law: StepLaw, noise: Floats, rules: Rules, begin
     factor, before_s = 1.0, 0.0
     for _ in range(_ROUNDS):
         now = times(law, factor, before_s)
-        simulated = [_served(work, now, noise, rules, seed) for seed in range(_SEEDS)]
+        simulated = [served_times(work, now, noise, rules, seed) for seed in range(_SEEDS)]
         simulated_first_s = np.mean([first[counts].mean() for first, _ in simulated])
         ratio = each_s / np.mean([each[counts].mean() for _, each in simulated])
         # Slower steps make first tokens later by themselves: of what they wait but for the time before the engine.
@@ -60,7 +60,7 @@ def times(law: StepLaw, factor: float, before_s: float = 0.0) -> StepLaw:
     return replace(law, parts=parts, before_s=max(law.before_s + before_s, 0.0))
 
 
-def _work(requests: Requests) -> tuple[Work, Floats, Floats]:
+def arrivals_of(requests: Requests) -> tuple[Work, Floats, Floats]:
     """What came to the engine, in order, with seconds to the first token and per later token, NaN of answers of one."""
     tokens = np.add.reduceat(np.append(requests.chunk_tokens, 0), requests.offsets[:-1])
     answered = np.flatnonzero(np.diff(requests.offsets) > 0)
@@ -72,8 +72,8 @@ def _work(requests: Requests) -> tuple[Work, Floats, Floats]:
     return work, first_s - sent_s, (last_s - first_s) / later
 
 
-def _served(work: Work, law: StepLaw, noise: Floats, rules: Rules, seed: int) -> tuple[Floats, Floats]:
-    """Seconds to the first token, and per later token, of each request of one simulation."""
+def served_times(work: Work, law: StepLaw, noise: Floats, rules: Rules, seed: int) -> tuple[Floats, Floats]:
+    """Seconds from sending to the first token, and per later token, of each request (requests,) of one simulation."""
     alone = replace(rules, enable_prefix_caching=False, max_model_len=None)  # no two of these prompts are alike
     ready = replace(work, arrival_s=work.arrival_s + law.before_s)
     served = serve(ready, law, alone, noise=Noise(noise, seed), tokens=False)
