@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from twinlens.record.client import ClientRecord
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
-from twinlens.record.sections import Checkpoints
+from twinlens.record.sections import Checkpoints, Simulated
 from twinlens.record.step import Exchange, Marks
 from twinlens.schedule.prompt import Words
 from twinlens.schedule.request import OnResponse as OnResponse
@@ -112,6 +112,16 @@ class HasDeviceMemory(Protocol):
 
     def device_memory(self) -> dict[str, int] | None:
         """The peak over the rows, in bytes: as `DeviceMemory` has it; None on a processor."""
+        ...
+
+
+@runtime_checkable
+class MaySimulate(Protocol):
+    """A server that may be a simulated one."""
+
+    @property
+    def simulated(self) -> Simulated | None:
+        """What its simulation stands on, once it is open; None of a real one."""
         ...
 
 

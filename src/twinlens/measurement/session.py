@@ -13,6 +13,7 @@ from twinlens.executors.protocol import (
     HasDeviceMemory,
     HasProcesses,
     KeepsCheckpoints,
+    MaySimulate,
     RemeasuresCeilings,
     RunsCommand,
     SavesWeights,
@@ -118,6 +119,8 @@ def _measure_with(
         pids = opened.first_pids if isinstance(opened, HasProcesses) else ()
         facts = completed(marked(opened_facts, spec, opened), spec, running, pids)
         update_run(folder, facts=as_tilde(encode(facts)))
+        if isinstance(opened, MaySimulate) and opened.simulated is not None:
+            update_run(folder, simulated=encode(opened.simulated))
         rows = open_rows(folder, spec)
         if isinstance(opened, KeepsCheckpoints) and opened.examined_s is not None:
             update_run(folder, startup_s=time.monotonic() - begun_s - opened.examined_s)

@@ -19,7 +19,7 @@ from twinlens.network.dialect.one_answer import TextRequests, dimension_of
 from twinlens.network.dialect.openai import RequestWriter
 from twinlens.network.event_loop import EventLoop
 from twinlens.network.page import BUSY, PAUSES_S
-from twinlens.network.target import PATHS, Address, ApiKind, Target
+from twinlens.network.target import PATHS, SIMULATED, Address, ApiKind, Target
 from twinlens.record.foreign_text import all_whole
 from twinlens.record.request import Request
 from twinlens.schedule.prompt import Words
@@ -38,7 +38,8 @@ _UNFIT = (400, 422)
 @dataclass(frozen=True, slots=True)
 class Discovery:
     """`requests`: writes what the server takes. `about`: JSON answers by path. `row`: that of the one request asked
-    before, None where none was. `dimension`: of the vectors of its answer, where it holds some."""
+    before, None where none was. `dimension`: of the vectors of its answer, where it holds some. `simulated`: the header
+    by which a simulated server says so; "" without one."""
 
     address: Address
     model: str
@@ -49,6 +50,7 @@ class Discovery:
     has_usage: bool = False
     has_stamps: bool = False
     dimension: int | None = None
+    simulated: str = ""
 
     @property
     def forces_length(self) -> bool:
@@ -143,7 +145,8 @@ def _tried(target: Target, task: Task, tries: tuple[Requests, ...], plain: Disco
         ended, has_stamps = asked_until_taken(target, plain.address, requests.of(short), patience_s)
         row = requests.row(short, ended, ended.sent_ns)
         if row.outcome in ("ok", "cut_off"):
-            found = replace(plain, requests=requests, row=row, has_stamps=has_stamps)
+            said = ended.headers.get(SIMULATED, "")
+            found = replace(plain, requests=requests, row=row, has_stamps=has_stamps, simulated=said)
             if isinstance(requests, TextRequests):
                 dimension = dimension_of(ended.answer.said or {})
                 return replace(found, requests=requests.of_dimension(dimension), dimension=dimension)

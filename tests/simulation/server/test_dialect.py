@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from simulated_server import MESSAGES, ask, get, simulated
 
+from twinlens.simulation.law import one
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.server.tokens import answer_words, natural_length, plain_count
 
@@ -75,7 +76,7 @@ def test_every_answer_says_that_it_is_simulated(url: str) -> None:
     assert replies[1].data["system_fingerprint"] == "twinlens-simulated"
     (model,) = get(url + "/models").data["data"]
     assert (model["owned_by"], model["max_model_len"]) == ("twinlens-simulated", 100)
-    assert model["simulated"]["law"] == {"origin": "quoted", "source": ""}
+    assert (model["simulated"]["origin"], model["simulated"]["law"]["speed"]) == ("quoted", 1.0)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,15 @@ def test_answers_end_by_themselves_around_their_mean_and_not_where_that_is_forbi
 
 def test_a_longer_answer_begins_with_the_shorter_one() -> None:
     assert answer_words(3, 20)[:5] == answer_words(3, 5)
-    assert "".join(answer_words(3, 4)).split() == [word.strip() for word in answer_words(3, 4)]
+
+
+def test_an_answer_of_any_length_costs_a_bounded_memory_and_has_all_its_words() -> None:
+    assert len(answer_words(3, 10**9)) == 4096
+    with simulated(one(1e-6), Rules(max_num_batched_tokens=8192)) as url:
+        text = ask(url, prompt="a", max_tokens=5000).data["choices"][0]["text"]
+    words = text.split(" ")
+    assert len(words) == 5000
+    assert words[4096:] == words[: 5000 - 4096]
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a b", 2), ("don't", 3), ("abcdefghijklm", 2), ("日本 x", 3)])

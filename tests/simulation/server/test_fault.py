@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
@@ -45,6 +45,7 @@ def test_shares_come_out_and_the_same_seed_draws_the_same() -> None:
     assert 140 < kinds.count("cut") < 260, "200 ± 4.5 standard errors of 13"
 
 
+@settings(max_examples=30)
 @given(st.sampled_from(["stall", "slow"]), st.floats(1, 50), st.lists(st.floats(0, 10), min_size=2, max_size=20))
 def test_late_tokens_keep_their_order_and_none_comes_early(kind: str, amount: float, gaps: list[float]) -> None:
     due_s, at_s = [], 3.0

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.simulation.engine import Engine, serve
@@ -49,6 +49,7 @@ REQUESTS = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(RULES, REQUESTS, st.lists(st.floats(0, 0.05), max_size=40), st.sampled_from([0.0, 0.004]))
 def test_tokens_come_when_a_simulation_of_the_same_requests_says(
     rules: Rules, requests: list[tuple[float, int, int, int]], looks: list[float], outside_s: float

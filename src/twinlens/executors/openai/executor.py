@@ -13,6 +13,7 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.openai.compared import UNKNOWN, Weights, fidelity_of
 from twinlens.executors.openai.entry import target_of
+from twinlens.executors.openai.simulated import simulation_behind
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, plain_setting
@@ -26,6 +27,7 @@ from twinlens.network.target import Target, client_pool_of
 from twinlens.record.executor.facts import Facts
 from twinlens.record.executor.record import ExecutorRecord, Fact, declared, observed, unknown
 from twinlens.record.finding import Finding
+from twinlens.record.sections import Simulated
 from twinlens.schedule.prompt import words_of
 from twinlens.schedule.request import Schedule
 from twinlens.spec.study import RunSpec
@@ -39,6 +41,7 @@ class OpenAIServer:
 
     def __init__(self) -> None:
         self._client = Client()
+        self.simulated: Simulated | None = None
 
     def open(self, spec: RunSpec, say: Say) -> Facts:
         return self.attach(target_of("openai-http", spec.executor.options), spec, say)
@@ -65,6 +68,7 @@ class OpenAIServer:
         if isinstance(workload.output_tokens, Free) and isinstance(requests, RequestWriter):
             requests = requests.ending_freely()
         self._client.equip(EndpointConfig(target, requests), discovery.address)
+        self.simulated = simulation_behind(discovery)
         facts = facts_of(target, discovery, spec)
         rows, compared = fidelity_of(target, discovery, weights, spec, say)
         return replace(facts, fidelity=rows, compared=compared)

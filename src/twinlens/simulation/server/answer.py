@@ -18,7 +18,7 @@ class Answer:
     """The answer to one request: its words, and the bytes around each."""
 
     asked: Asked
-    words: list[str]
+    _words: list[str]
     _plain: dict[str, Any]
     _before: bytes
     _after: bytes
@@ -44,8 +44,8 @@ class Answer:
         if first == 0 and self.asked.kind == "chat":
             opening = {"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}
             parts.append(_event(self._plain | {"choices": [opening]}))
-        text = "".join(self.words[first : first + count])
-        if first + count < len(self.words):
+        text = self._text(first, count)
+        if first + count < self.asked.output_tokens:
             return b"".join([*parts, self._before, text.encode(), self._after])
         parts.append(_event(self._plain | {"choices": [_choice(self.asked, text, self.asked.finish)]}))
         if self.asked.with_usage:
@@ -54,7 +54,7 @@ class Answer:
 
     def whole(self) -> dict[str, Any]:
         """The answer in one piece."""
-        text, finish = "".join(self.words), self.asked.finish
+        text, finish = self._text(0, self.asked.output_tokens), self.asked.finish
         choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": finish}
         if self.asked.kind == "chat":
             choice["message"] = {"role": "assistant", "content": text}
@@ -63,8 +63,12 @@ class Answer:
         kind = "chat.completion" if self.asked.kind == "chat" else "text_completion"
         return self._plain | {"object": kind, "choices": [choice], "usage": self.usage()}
 
+    def _text(self, first: int, count: int) -> str:
+        text = "".join(self._words[i % len(self._words)] for i in range(first, first + count))
+        return text[1:] if first == 0 else text
+
     def usage(self) -> dict[str, int]:
-        prompt, answer = self.asked.prompt_tokens, len(self.words)
+        prompt, answer = self.asked.prompt_tokens, self.asked.output_tokens
         return {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
 
 

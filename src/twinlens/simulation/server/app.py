@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from aiohttp import web
@@ -13,9 +13,11 @@ from aiohttp.http_writer import StreamWriter
 
 from twinlens.errors import BadInput
 from twinlens.network.target import SIMULATED
+from twinlens.record.codec import encode
 from twinlens.simulation.fits import check_request
 from twinlens.simulation.law import StepLaw
-from twinlens.simulation.rules import READ_FROM, Rules
+from twinlens.simulation.rules import Rules
+from twinlens.simulation.run_folder import simulated_of
 from twinlens.simulation.server.answer import FINGERPRINT, Answer, refusal
 from twinlens.simulation.server.asked import Kind, Served, Unfit, read
 from twinlens.simulation.server.fault import Fault, Faults
@@ -26,6 +28,7 @@ from twinlens.system.document import json_of
 from twinlens.version import __version__
 
 _MOST_BODY_BYTES = 64 * 2**20
+_REAL = ("the network and the client", "answers that end early")
 _REFUSED = {
     "429": "too many requests (injected by the simulated server)",
     "500": "internal error (injected by the simulated server)",
@@ -41,6 +44,7 @@ class About:
     law: StepLaw
     rules: Rules
     speed: float = 1.0
+    seed: int = 0
 
     @property
     def header(self) -> str:
@@ -48,8 +52,12 @@ class About:
         return f"{self.law.origin}; speed={self.speed:g}"
 
     def plain(self) -> dict[str, Any]:
-        law = {"origin": self.law.origin, "source": self.law.source}
-        return {"law": law, "rules_read_from": READ_FROM, "speed": self.speed, "twinlens": __version__}
+        """What the simulation stands on, as a run folder keeps it."""
+        known = simulated_of(self.law, self.rules, self.seed)
+        law = {**known.law, "speed": self.speed}
+        lacking = tuple(each for each in known.not_modelled if each not in _REAL)
+        plain: dict[str, Any] = encode(replace(known, law=law, not_modelled=lacking))
+        return plain
 
 
 class App:
@@ -150,7 +158,7 @@ class App:
             except ConnectionError:
                 stream.over.set_result("abort")
                 return
-        if first + count == len(stream.answer.words):
+        if first + count == stream.answer.asked.output_tokens:
             self._count(stream)
             stream.over.set_result(stream.answer.asked.finish)
 

@@ -123,7 +123,7 @@ def _prepared(law: StepLaw, rules: Rules, settings: Settings, noise: Noise | Non
     engines = [Engine(rules, law, noise, number=i, tokens=False) for i in range(settings.replicas)]
     served = Served(settings.model, count_of(settings.tokenizer), rules.max_model_len, settings.answer_tokens)
     replicas = Replicas(engines, shortest_queue, law.before_s, law.after_s)
-    return App(About(served, law, rules, settings.speed), replicas, faults), _listener(settings)
+    return App(About(served, law, rules, settings.speed, settings.seed), replicas, faults), _listener(settings)
 
 
 def _refuse(settings: Settings) -> None:

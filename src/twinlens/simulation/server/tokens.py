@@ -15,6 +15,7 @@ Count = Callable[[str], int]
 
 _TOKEN = re.compile(r"[A-Za-z0-9]{1,12}|[^\sA-Za-z0-9]")
 _WORDS = SyntheticWords()
+_MOST_WORDS = 4096
 
 
 def plain_count(text: str) -> int:
@@ -44,9 +45,8 @@ def seed_of(prompt: str, seed: int) -> int:
 
 
 def answer_words(seed: int, tokens: int) -> list[str]:
-    """The words of an answer, a token each, those after the first with the space before them."""
-    words = _WORDS.cut((seed,), tokens).split()
-    return [word if i == 0 else f" {word}" for i, word in enumerate(words)]
+    """The words of an answer, a token each, with the space before them; a longer one goes on from its beginning."""
+    return [f" {word}" for word in _WORDS.cut((seed,), min(tokens, _MOST_WORDS)).split()]
 
 
 def natural_length(seed: int, mean_tokens: float) -> int:
