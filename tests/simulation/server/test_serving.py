@@ -20,8 +20,8 @@ from twinlens.record.request import Request
 from twinlens.schedule.open_loop import OpenLoop
 from twinlens.schedule.request import ScheduledRequest
 from twinlens.simulation.law import one
+from twinlens.simulation.points.run_folder import NOT_MODELLED
 from twinlens.simulation.rules import Rules
-from twinlens.simulation.run_folder import NOT_MODELLED
 from twinlens.simulation.server.app import _REAL
 from twinlens.simulation.server.entry import Settings, serve_openai, serving
 from twinlens.stats.run_summary import summarise

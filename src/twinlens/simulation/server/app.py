@@ -16,8 +16,8 @@ from twinlens.network.target import SIMULATED
 from twinlens.record.codec import encode
 from twinlens.simulation.fits import check_request
 from twinlens.simulation.law import StepLaw
+from twinlens.simulation.points.run_folder import simulated_of
 from twinlens.simulation.rules import Rules
-from twinlens.simulation.run_folder import simulated_of
 from twinlens.simulation.server.answer import FINGERPRINT, Answer, refusal
 from twinlens.simulation.server.asked import Kind, Served, Unfit, read
 from twinlens.simulation.server.fault import Fault, Faults
