@@ -10,6 +10,7 @@ from corpus_table import Sentence, claimed, outcome, sentences
 import twinlens as tl
 from twinlens.claims.grammar import read_claim
 from twinlens.claims.judge import judge
+from twinlens.claims.quantity import FORMS, NUMBER
 from twinlens.claims.said import Claim, Judged, Said
 
 ALL = sentences()
@@ -257,3 +258,12 @@ def test_words_units_and_denials_are_all_used_or_there_is_no_ruling(sentence: st
 
 def test_units_that_do_not_fit_mean_nothing() -> None:
     assert tl.claim("700 W at 3,500 tok/s with 80 GB is 0.2 J per token").ruling == "incomplete"
+
+
+def test_a_form_that_is_passed_over_without_its_letters_could_not_have_matched() -> None:
+    """Every form at every number of the corpus, with its letters asked for and without."""
+    places = [(each.text, number.end()) for each in sentences() for number in NUMBER.finditer(each.text)]
+    for form in (each for each in FORMS if each.has):
+        free = replace(form, has=())
+        passed = [text for text, at in places if free.match(text, at) and not form.match(text, at)]
+        assert passed == [], form.kind

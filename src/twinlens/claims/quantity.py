@@ -43,8 +43,12 @@ class Form:
     pattern: str
     factor: Callable[[re.Match[str], float], float]
     money: bool = False
+    has: tuple[str, ...] = ()
+    """Letters of which some are in all that it matches: without them nothing is compiled."""
 
     def match(self, text: str, at: int) -> re.Match[str] | None:
+        if self.has and not any(each in text for each in self.has):
+            return None
         return _compiled(self.pattern).match(text, at)
 
 
@@ -52,9 +56,11 @@ _compiled = lru_cache(maxsize=None)(re.compile)
 """Patterns are compiled when they are tried first: most sentences try few."""
 
 
-def _form(kind: str, pattern: str, factor: Callable[[re.Match[str], float], float], money: bool = False) -> Form:
+def _form(
+    kind: str, pattern: str, factor: Callable[[re.Match[str], float], float], money: bool = False, has: str = ""
+) -> Form:
     ends = "" if _LOOKS_AHEAD.search(pattern) else "(?![A-Za-z0-9])"
-    return Form(kind, rf"[ -]?(?:{pattern}){ends}", factor, money)
+    return Form(kind, rf"[ -]?(?:{pattern}){ends}", factor, money, tuple(has.split("|")) if has else ())
 
 
 def _bytes(match: re.Match[str], number: float) -> float:
@@ -104,115 +110,128 @@ _KV_OF = r"(?:(?: of)?(?: the)? (?:KV|kv)(?:[ -]cache)?)?"
 FORMS: tuple[Form, ...] = (
     _form("price_token", rf"{_X}{_PER}(?P<y>[MmBk]|million |billion |1M |1 million |thousand |"
           rf"1k )?(?: ?(?:output|input|generated))? ?tok(?:en)?s?",
-          lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
+          lambda match, n: _scale(match, n) / _each(match["y"]), money=True, has="tok"),
     _form("price_token", rf"{_X}{_PER}(?P<y>[MB]|million|billion)",
           lambda match, n: _scale(match, n) / _each(match["y"]), money=True),
-    _form("tokens_dollar", rf"{_X} ?{_TOKENS} (?:per|for a|a) (?:dollar|USD)", _scale),
-    _form("tokens_param", rf"{_TOKENS} per param(?:eter)?", _one),
-    _form("price_useful", rf"{_X}{_PER}useful[ -](?:GPU[- ])?h(?:ou)?r?", _scale, money=True),
-    _form("price_kwh", rf"{_PER}(?:kWh|kilowatt[ -]hour)", _one, money=True),
+    _form("tokens_dollar", rf"{_X} ?{_TOKENS} (?:per|for a|a) (?:dollar|USD)", _scale, has="USD|dollar"),
+    _form("tokens_param", rf"{_TOKENS} per param(?:eter)?", _one, has=" per param"),
+    _form("price_useful", rf"{_X}{_PER}useful[ -](?:GPU[- ])?h(?:ou)?r?", _scale, money=True, has="useful"),
+    _form("price_kwh", rf"{_PER}(?:kWh|kilowatt[ -]hour)", _one, money=True, has="Wh|ilowatt"),
     _form("price_hour", rf"{_X}(?P<d>(?: each|{_PER}(?:GPU|card|device)))?{_PER}(?P<e>[A-Z]+\d*[- ])?h(?:ou)?r?",
           _scale, money=True),
-    _form("cost_month", rf"{_X}{_PER}month", _scale, money=True),
-    _form("cost_day", rf"{_X}{_PER}day", _scale, money=True),
-    _form("cost_year", rf"{_X}{_PER}year", _scale, money=True),
-    _form("cost_each", rf"{_X}{_PER}(?:use|request|inference|query|call)", _scale, money=True),
-    _form("price_device", rf"{_X}(?: each|{_PER}(?:GPU|card|device|unit|piece))", _scale, money=True),
+    _form("cost_month", rf"{_X}{_PER}month", _scale, money=True, has="month"),
+    _form("cost_day", rf"{_X}{_PER}day", _scale, money=True, has="day"),
+    _form("cost_year", rf"{_X}{_PER}year", _scale, money=True, has="year"),
+    _form("cost_each", rf"{_X}{_PER}(?:use|request|inference|query|call)", _scale, money=True,
+          has="call|inference|query|request|use"),
+    _form("price_device", rf"{_X}(?: each|{_PER}(?:GPU|card|device|unit|piece))", _scale, money=True,
+          has=" each|GPU|card|device|piece|unit"),
     _form("money", _X, _scale, money=True),
     _form("bandwidth", rf"{_B}{_PER_S}", _bytes),
-    _form("bandwidth", rf"{_LONG}{_PER_S}", _bytes),
+    _form("bandwidth", rf"{_LONG}{_PER_S}", _bytes, has="byte"),
     _form("bandwidth", rf"(?P<x>[MGT])(?P<i>)b(?:it)?s?{_PER_S}", lambda match, n: _bytes(match, n) / 8),
-    _form("kv_token", rf"(?:{_B}){_KV_OF}{_PER_TOKEN}", _bytes),
-    _form("bytes_per_param", rf"(?:B|bytes?){_PER}(?:param(?:eter)?|weight)s?", _one),
-    _form("kv_token", rf"(?:B|bytes?){_KV_OF}{_PER_TOKEN}", _one),
+    _form("kv_token", rf"(?:{_B}){_KV_OF}{_PER_TOKEN}", _bytes, has="tok"),
+    _form("bytes_per_param", rf"(?:B|bytes?){_PER}(?:param(?:eter)?|weight)s?", _one, has="param|weight"),
+    _form("kv_token", rf"(?:B|bytes?){_KV_OF}{_PER_TOKEN}", _one, has="tok"),
     _form("bytes", _B, _bytes),
-    _form("bytes", _LONG, _bytes),
-    _form("bytes", r"bytes?", _one),
-    _form("tokens_per_j", rf"{_X} ?{_TOKENS}{_PER}kWh", lambda match, n: _scale(match, n) / JOULES_PER_KWH),
+    _form("bytes", _LONG, _bytes, has="byte"),
+    _form("bytes", r"bytes?", _one, has="byte"),
+    _form("tokens_per_j", rf"{_X} ?{_TOKENS}{_PER}kWh", lambda match, n: _scale(match, n) / JOULES_PER_KWH, has="kWh"),
     _form("tokens_per_j", rf"{_TOKENS}{_PER}(?:J|[Jj]oule)", _one),
-    _form("tokens_per_j", rf"{_TOKENS}/s(?:/| per )(?:W|[Ww]att)", _one),
+    _form("tokens_per_j", rf"{_TOKENS}/s(?:/| per )(?:W|[Ww]att)", _one, has="/s"),
     _form("j_token", rf"(?P<x>[mk]?)(?:J|[Jj]oules?){_PER_TOKEN}",
-          _scale_of_power),
+          _scale_of_power, has="tok"),
     _form("rate", rf"{_X} ?{_TOKENS}{_PER_S}", _scale),
-    _form("rate", rf"{_X} ?{_TOKENS}(?=/(?:user|GPU|gpu)/s)", _scale),
+    _form("rate", rf"{_X} ?{_TOKENS}(?=/(?:user|GPU|gpu)/s)", _scale, has="/s"),
     _form("tokens_step", rf"(?P<x>[kKM]|[Tt]housand|[Mm]illion) ?{_TOKENS}{_PER}(?:optimizer )?(?:step|batch|"
-          rf"iteration|update)", _scale),
-    _form("tokens_step", r"(?P<x>[kKM]|[Tt]housand|[Mm]illion)[ -]?tok(?:en)?s? (?:global )?batch(?:es)?", _scale),
-    _form("passed", rf"{_TOKENS}{_PER}(?:\w+ )?(?:step|pass|verification|iteration)", _one),
+          rf"iteration|update)", _scale, has="batch|iteration|step|update"),
+    _form("tokens_step", r"(?P<x>[kKM]|[Tt]housand|[Mm]illion)[ -]?tok(?:en)?s? (?:global )?batch(?:es)?", _scale,
+          has="batch"),
+    _form("passed", rf"{_TOKENS}{_PER}(?:\w+ )?(?:step|pass|verification|iteration)", _one,
+          has="iteration|pass|step|verification"),
     _form("rate", rf"{_X} ?{_TOKENS}{_PER}(?P<h>h(?:ou)?r?|min(?:ute)?)(?![\w])",
           lambda match, n: _scale(match, n) / (60 if match["h"][0] == "m" else 3600)),
-    _form("tokens_month", rf"{_X} ?{_TOKENS}{_PER}month", _scale),
-    _form("tokens_day", rf"{_X} ?{_TOKENS}{_PER}day", _scale),
-    _form("rps", rf"{_X} ?(?:requests?|queries|req){_PER_S}", _scale),
-    _form("rps", r"(?:requests? |queries )?(?:arriv\w+|come in)(?: per| a| every| each|/)[ ]?s(?:econd)?", _one),
-    _form("rps", r"(?:rps|RPS|qps|QPS|req/s)", _one),
-    _form("uses", rf"{_X} ?(?:requests?|uses?|queries|calls){_PER}day", _scale),
+    _form("tokens_month", rf"{_X} ?{_TOKENS}{_PER}month", _scale, has="month"),
+    _form("tokens_day", rf"{_X} ?{_TOKENS}{_PER}day", _scale, has="day"),
+    _form("rps", rf"{_X} ?(?:requests?|queries|req){_PER_S}", _scale, has="queries|req"),
+    _form("rps", r"(?:requests? |queries )?(?:arriv\w+|come in)(?: per| a| every| each|/)[ ]?s(?:econd)?", _one,
+          has="arriv|come in"),
+    _form("rps", r"(?:rps|RPS|qps|QPS|req/s)", _one, has="QPS|RPS|qps|req/s|rps"),
+    _form("uses", rf"{_X} ?(?:requests?|uses?|queries|calls){_PER}day", _scale, has="day"),
     _form("in_flight", r"(?:requests?|queries|calls)? ?(?:are )?(?:in[ -]flight|in the system|outstanding|"
-          r"in progress)", _one),
+          r"in progress)", _one, has="flight|in progress|in the system|outstanding"),
     _form("context", r"(?P<x>[kKM])[ -]?(?:tok(?:en)?s? )?(?:sequence|conversation|chat|session|document|request)(?!s)",
-          _context),
+          _context, has="chat|conversation|document|request|sequence|session"),
     _form("sequences", rf"{_COUNTED}[ -]?(?:(?:concurrent|parallel|simultaneous|active) )?(?:users?|sequences?|seqs?|"
-          rf"streams?|chats?|sessions?|requests?(?= (?:of|at|with) (?:about |~)?\d))", _scale),
+          rf"streams?|chats?|sessions?|requests?(?= (?:of|at|with) (?:about |~)?\d))", _scale,
+          has="chat|request|seq|session|stream|user"),
     _form("sequences", rf"{_COUNTED}[ -]?(?:concurrent|parallel|simultaneous) (?:\w+ )?(?:requests?|queries|"
-          rf"calls|conversations)", _scale),
-    _form("requests", rf"{_X} ?(?:requests|queries|calls|uses)", _scale),
-    _form("people", rf"{_X} ?(?:daily|monthly)(?: active)? users", _scale),
+          rf"calls|conversations)", _scale, has="concurrent|parallel|simultaneous"),
+    _form("requests", rf"{_X} ?(?:requests|queries|calls|uses)", _scale, has="calls|queries|requests|uses"),
+    _form("people", rf"{_X} ?(?:daily|monthly)(?: active)? users", _scale, has=" users"),
     _form("token_time", rf"(?P<t>µs|us|ms|s|seconds?|milliseconds?)(?:{_PER_TOKEN}| between tokens|{_PER}(?:decode |"
           rf"decoding )?step|(?: of)? (?:TPOT|ITL|tpot|inter-token latency))",
-          _seconds),
-    _form("hours_day", rf"(?:h|hours?){_PER}day", _one),
+          _seconds, has="ITL|TPOT|step|tok|tpot"),
+    _form("hours_day", rf"(?:h|hours?){_PER}day", _one, has="day"),
     _form("intensity", r"(?P<x>)(?:FLOPs?|flops?|FLOPS|OPs?|ops)"
-          r"(?: ?/ ?| per | (?:for )?(?:each|every) )(?:B|bytes?)", _one),
+          r"(?: ?/ ?| per | (?:for )?(?:each|every) )(?:B|bytes?)", _one, has="OP|flop|ops"),
     _form("flop_token", rf"(?P<x>[MGTPE]|[Mm]ega|[Gg]iga|[Tt]era)?[ -]?FLOPs?{_PER_TOKEN}",
-          lambda match, n: _flop(match)),
+          lambda match, n: _flop(match), has="FLOP"),
     _form("flop_rate", r"(?:(?:dense|sparse|FP\d+|fp\d+|BF16|bf16|INT\d+|int\d+|TF32|[Tt]ensor) )*(?P<x>[MGTPE]|"
           r"[Gg]iga|[Tt]era|[Pp]eta|[Ee]xa)(?:FLOPS|FLOP/s|FLOPs/s|flops|OPS|OP/s|FLOPs|flop/s|flop per second)"
-          r"(?= ?(?:/ ?s| per sec))?(?:/s)?", lambda match, n: _flop(match)),
+          r"(?= ?(?:/ ?s| per sec))?(?:/s)?", lambda match, n: _flop(match),
+          has="FLOPs|OP/s|OPS|flop per second|flop/s|flops"),
     _form("flop", r"(?P<x>[MGTPE]|[Pp]eta|[Ee]xa|[Zz]etta|[Yy]otta|[ZY])?[ -]?(?:FLOPs?|FLOPS|flops?|"
-          r"floating[ -]point operations)", lambda match, n: _flop(match)),
-    _form("flop_days", r"(?:petaflop|PFLOP|PF)(?:/s|s)?[ -]days?", lambda match, n: 1e15 * DAY_S),
+          r"floating[ -]point operations)", lambda match, n: _flop(match), has="FLOP|flop|point operations"),
+    _form("flop_days", r"(?:petaflop|PFLOP|PF)(?:/s|s)?[ -]days?", lambda match, n: 1e15 * DAY_S, has="day"),
     _form("device_time", rf"{_X}[ -]?(?:(?:GPU|gpu|[HABLV]\d{{2,3}}|MI\d{{3}}X?|TPU|device|accelerator|card)"
           rf"[ -](?:GPU[ -])?)(?P<t>h(?:ou)?rs?|hours?|days?|months?|years?)",
           lambda match, n: _scale(match, n) * _seconds(match, n)),
     _form("energy", r"(?P<x>[kMGm]?)(?:Wh|wh|[Ww]att[- ]hours?)",
-          lambda match, n: 3600 * _scale_of_power(match, n)),
+          lambda match, n: 3600 * _scale_of_power(match, n), has="Wh|hour|wh"),
     _form("energy", r"(?P<x>[kMGm]?)(?:J|[Jj]oules?)", _scale_of_power),
-    _form("energy", r"kilowatt[- ]hours?", lambda match, n: JOULES_PER_KWH),
+    _form("energy", r"kilowatt[- ]hours?", lambda match, n: JOULES_PER_KWH, has="kilowatt"),
     _form("active", rf"{_X}(?:[ -]param(?:eter)?s?)? (?:of (?:them|which|these) )?(?:are )?(?:active|activated)"
-          rf"(?: param(?:eter)?s?)?(?:{_PER_TOKEN})?", _scale),
+          rf"(?: param(?:eter)?s?)?(?:{_PER_TOKEN})?", _scale, has="activ"),
     _form("tokens", r"(?P<x>[MmBT]|[Mm]illion|[Bb]illion|[Tt]rillion)[ -]?"
           r"(?:(?:input|output|prompt|generated|new) )?[Tt]ok(?:en)?s?", _scale),
     _form("context", r"(?P<x>[kKM])?[ -]?(?:tokens?|tok)?[ -]?(?:of )?(?:input |long )?(?:context|ctx|prompts?|"
-          r"sequences?(?= length))(?:[ -](?:length|window|tokens?))?", _context),
-    _form("tokens_out", r"(?P<x>[kK])?[ -]?(?:output|generated|new) tok(?:en)?s?", _context),
-    _form("context", r"(?P<x>[kK])?[ -]?(?:input |prompt |cached )?tok(?:en)?s?(?: each)?", _context),
-    _form("drafts", r"(?:draft(?:ed|s)?|speculative|speculated|proposed)(?: tokens?)?", _one),
-    _form("samples", rf"{_COUNTED} ?(?:training )?(?:samples|examples|images|documents|sequences in the set)", _scale),
-    _form("epochs", r"epochs?", _one),
-    _form("steps", rf"{_COUNTED} ?(?:optimizer |training )?(?:steps|iterations|updates)", _scale),
+          r"sequences?(?= length))(?:[ -](?:length|window|tokens?))?", _context, has="context|ctx|prompt|sequence"),
+    _form("tokens_out", r"(?P<x>[kK])?[ -]?(?:output|generated|new) tok(?:en)?s?", _context, has=" tok"),
+    _form("context", r"(?P<x>[kK])?[ -]?(?:input |prompt |cached )?tok(?:en)?s?(?: each)?", _context, has="tok"),
+    _form("drafts", r"(?:draft(?:ed|s)?|speculative|speculated|proposed)(?: tokens?)?", _one,
+          has="draft|proposed|speculated|speculative"),
+    _form("samples", rf"{_COUNTED} ?(?:training )?(?:samples|examples|images|documents|sequences in the set)", _scale,
+          has="documents|examples|images|samples|sequences in the set"),
+    _form("epochs", r"epochs?", _one, has="epoch"),
+    _form("steps", rf"{_COUNTED} ?(?:optimizer |training )?(?:steps|iterations|updates)", _scale,
+          has="iterations|steps|updates"),
     _form("devices", r"(?:x|×)?[ -]?(?:GPUs?|gpus?|cards?|accelerators?|devices?|chips?|TPUs?|"
-          r"(?:replicas?|instances?)(?! of)|boards?|ranks?)", _one),
-    _form("devices", r" of (?:our|the|these|those|my)(?= \d+ ?GB)", _one),
-    _form("devices", r"-way(?= tensor| TP)", _one),
+          r"(?:replicas?|instances?)(?! of)|boards?|ranks?)", _one,
+          has="GPU|TPU|accelerator|board|card|chip|device|gpu|instance|rank|replica"),
+    _form("devices", r" of (?:our|the|these|those|my)(?= \d+ ?GB)", _one, has=" of "),
+    _form("devices", r"-way(?= tensor| TP)", _one, has="-way"),
     _form("devices", rf"(?:x|×)? ?{_NEXT}", _one),
     _form("devices", r" ?(?:x|×)(?= ?\d[\d.]* ?(?:GB|k?W))", _one),
-    _form("sequences", r" ?(?:x|×)(?= ?\d[\d,.]*[kK]?[ -]?(?:tok|context|ctx))", _one),
-    _form("devices", r" (?=\d[\d.,]* ?(?:GB|k?W)[ -]?(?:GPU|gpu|card|accelerator|device|board))", _one),
-    _form("groups", r"(?:nodes?|servers?|racks?|machines?|boxes|hosts?|trays?|pods?|DGX|HGX)", _one),
+    _form("sequences", r" ?(?:x|×)(?= ?\d[\d,.]*[kK]?[ -]?(?:tok|context|ctx))", _one, has="context|ctx|tok"),
+    _form("devices", r" (?=\d[\d.,]* ?(?:GB|k?W)[ -]?(?:GPU|gpu|card|accelerator|device|board))", _one,
+          has="GPU|accelerator|board|card|device|gpu"),
+    _form("groups", r"(?:nodes?|servers?|racks?|machines?|boxes|hosts?|trays?|pods?|DGX|HGX)", _one,
+          has="DGX|HGX|boxes|host|machine|node|pod|rack|server|tray"),
     _form("factor", r" ?[x×*·]? ?N(?: ?[x×*·]? ?D)?", _one),
     _form("factor", r" ?[x×*·](?= ?\d[\d.]*[BMT](?!\w))", _one),
     _form("ratio", r"(?:times|(?:x|×)(?!\s*[\d($]))", _one),
     _form("power", r"(?P<x>[kM]?)(?:W|[Ww]atts?|[Kk]ilowatts?)", _scale),
     _form("share", r"(?:%|percent|per cent)(?: ?(?:of|MFU|MBU))?", lambda match, n: 0.01),
     _form("bits", r"(?:bits? per (?:weight|param(?:eter)?)|bpw|bits?/weight|bits?)", _one),
-    _form("head_dim", r"head[ _-]?dim(?:ension)?s?", _one),
-    _form("kv_heads", r"(?:KV|kv|key-value)[ -]heads?", _one),
-    _form("heads", r"(?:attention |query )?heads?", _one),
-    _form("layers", r"(?:transformer )?layers?", _one),
+    _form("head_dim", r"head[ _-]?dim(?:ension)?s?", _one, has="head"),
+    _form("kv_heads", r"(?:KV|kv|key-value)[ -]heads?", _one, has="head"),
+    _form("heads", r"(?:attention |query )?heads?", _one, has="head"),
+    _form("layers", r"(?:transformer )?layers?", _one, has="layer"),
     _form("context", r"(?P<x>[kK])", _context),
     _form("time", rf"(?P<x>thousand|million|billion)? ?{_TIME}",
           lambda match, n: _seconds(match, n) * _scale(match, n)),
-    _form("params", r" ?(?:total )?param(?:eter)?s", _one),
+    _form("params", r" ?(?:total )?param(?:eter)?s", _one, has="param"),
     _form("params", rf"(?P<x>[MBTmbt]|[Mm]illion|[Bb]illion|[Tt]rillion|bn){_PARAMS}", _scale),
 )  # fmt: skip
 """What may follow a number, the longest first: "45 tok/s" is a rate before "45 t" could be anything else."""

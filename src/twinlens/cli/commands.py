@@ -37,7 +37,11 @@ def _group(name: str, row: Row) -> Verbs:
 def _command(name: str, row: Row) -> Verb:
     def call(**words: Any) -> None:
         given = {field: word for field, word in words.items() if word not in (None, (), False)}
-        if row["head"] != "Look up" and name.split()[0] not in _PLAIN and not given.keys() & _ALONE:
+        if name.split()[0] in _PLAIN:
+            from twinlens.system.reading_process import only_compute
+
+            only_compute()
+        elif row["head"] != "Look up" and not given.keys() & _ALONE:
             from twinlens.system.processes import load_numpy
 
             load_numpy()

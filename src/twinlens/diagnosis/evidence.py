@@ -266,3 +266,5 @@ class Rule:
     falsifier: str
     sources: tuple[str, ...]
     see: tuple[str, ...]
+    laws: tuple[str, ...] = ()
+    """Rows of theory (`theory/law.py`) that it holds a measurement against."""

@@ -30,6 +30,8 @@ MOST_UNATTRIBUTED = 0.1
 MOST_OF_CEILING = 1.15  # a share above that says that the ceiling, or the work, is another than was thought
 ABOUT_KERNELS = ("below-ceilings", "kernel-bound", "latency-bound")
 """Verdicts to which the time by class of kernel says more."""
+ROOFLINE = ("ridge", "intensity")
+"""Laws of theory that a verdict by a roof rests on: one that has a `ridge` among its numbers."""
 _CACHE_FULL = 0.95
 _NEAR = 0.1
 _WAITS = {

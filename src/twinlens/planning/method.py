@@ -149,7 +149,7 @@ def _longer(retrieves: bool, is_trained: bool, asked: Asked) -> Figure:
         "longer-prompts", hours / asked.mfu.taken, "device-hours", "{0} × {1} / ({2} × {3}) / 3600 s",
         (Input("requests", need.requests, "requests"), each, Input("mfu", asked.mfu.taken, "share", asked.mfu.source),
          Input("peak", peak, "flop/s", asked.device.source)),
-        low=hours / asked.mfu.high, high=hours / asked.mfu.low,
+        low=hours / asked.mfu.high, high=hours / asked.mfu.low, law="device-time",
     )  # fmt: skip
 
 

@@ -129,7 +129,7 @@ def _cost(throughput: Figure, price: Decimal | None, devices: int) -> Figure:
         return absent("cost", "$", reason)
     value = (Decimal(devices) * price * 10**6 / (3600 * Decimal(str(throughput.value)))).quantize(Decimal("0.0001"))
     inputs = (Input("devices", devices, "devices"), Input("price", price, "$/h"), throughput)
-    return Figure("cost", value, "$", "{0} × {1} × 10⁶ / (3600 s × {2})", inputs)
+    return Figure("cost", value, "$", "{0} × {1} × 10⁶ / (3600 s × {2})", inputs, law="price-per-token")
 
 
 def _against(plan: Serving, memory: Placement, tpot: Figure, cost: Figure, limits: Limits, told: Told) -> list[Finding]:

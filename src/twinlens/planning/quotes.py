@@ -75,7 +75,7 @@ def cost_of(quote: Quote, input_tokens: int, output_tokens: int) -> Figure:
         Input("devices", quote.devices, "devices"), Input("price", quote.per_device_hour, "$/h", quote.name),
         Input("tokens-per-s", quote.tokens_per_s, "tokens/s"), Input("output-share", share, "1", quote.counts or ""),
         Input("utilisation", busy, "1"),
-    ), assumptions=notes)  # fmt: skip
+    ), assumptions=notes, law="price-per-token")  # fmt: skip
 
 
 def _ratio(one: Quote, other: Quote, costs: tuple[Figure, Figure]) -> Figure:

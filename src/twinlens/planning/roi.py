@@ -111,7 +111,7 @@ def months_until(other: Way, terms: Terms) -> Figure:
     parts = (outlay("buy", terms, 12), outlay(other, terms, 12))
     return Figure(name, found, "months", "the months after which buying ({0} over 12) costs no more than {1}", parts,
                   min(best, found) if is_banded and best is not None else None,
-                  max(worst, found) if is_banded and worst is not None else None)  # fmt: skip
+                  max(worst, found) if is_banded and worst is not None else None, law="break-even")  # fmt: skip
 
 
 def _months(other: Way, terms: Terms) -> Decimal | None:

@@ -8,19 +8,21 @@ from decimal import Decimal
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.device import Device, Link, device_from, list_devices, load_device, no_device
-from twinlens.spec.money import Price
 from twinlens.system.document import read_text, toml_of
+
+if TYPE_CHECKING:
+    from twinlens.spec.money import Price
 
 UNUSABLE = "TL232"
 _MOST_BYTES = 4 * 2**20
 _FILES = {"device": "devices.toml", "link": "links.toml", "price": "prices.toml"}
-Entry = TypeVar("Entry", Device, Link, Price)
+Entry = TypeVar("Entry", Device, Link, "Price")
 Named = TypeVar("Named", Device, Link)
 
 
@@ -30,10 +32,10 @@ class Catalogue:
 
     devices: tuple[Device, ...]
     links: tuple[Link, ...]
-    prices: tuple[Price, ...]
     folder: Path | None = None
     own: frozenset[str] = frozenset()
     """Names of devices that are the user's."""
+    own_prices: tuple[Price, ...] = ()
 
     def device(self, name: str) -> Device:
         """Raises BadInput (TL204) with the nearest name."""
@@ -74,6 +76,12 @@ class Catalogue:
         known = [self.network_of(device), *([bus] if bus and device.domain < 8 else [])]
         return min(known, key=lambda link: link.one_way_bytes_per_s)
 
+    @property
+    def prices(self) -> tuple[Price, ...]:
+        """The user's own, and what is shipped of devices without one."""
+        priced = {each.device for each in self.own_prices}
+        return (*self.own_prices, *(each for each in _shipped_prices() if each.device not in priced))
+
     def prices_of(self, device: str) -> tuple[Price, ...]:
         """The user's own where there are some, else what is shipped; () where nobody quoted one."""
         return tuple(each for each in self.prices if each.device == device)
@@ -87,9 +95,20 @@ class Catalogue:
 @lru_cache(maxsize=1)
 def shipped() -> Catalogue:
     """The catalogue without anything of the user's."""
-    links = tuple(Link(**entry) for entry in _entries(_shipped_text("link"), "link"))
-    prices = tuple(Price(**entry) for entry in _entries(_shipped_text("price"), "price"))
-    return Catalogue(tuple(load_device(name) for name in list_devices()), links, prices)
+    return Catalogue(tuple(load_device(name) for name in list_devices()), shipped_links())
+
+
+@lru_cache(maxsize=1)
+def shipped_links() -> tuple[Link, ...]:
+    """The links of the catalogue, without its devices."""
+    return tuple(Link(**entry) for entry in _entries(_shipped_text("link"), "link"))
+
+
+@lru_cache(maxsize=1)
+def _shipped_prices() -> tuple[Price, ...]:
+    from twinlens.spec.money import Price  # few verbs need prices
+
+    return tuple(Price(**entry) for entry in _entries(_shipped_text("price"), "price"))
 
 
 def catalogue_of(folder: Path | None) -> Catalogue:
@@ -103,12 +122,12 @@ def catalogue_of(folder: Path | None) -> Catalogue:
     if not folder.is_dir():
         raise BadInput(f"no catalogue folder {str(folder)!r}; make it, or leave --catalogue out", code=UNUSABLE)
     devices, links = _read(folder, "device", _device), _read(folder, "link", lambda entry: Link(**entry))
+    from twinlens.spec.money import Price
+
     prices = _read(folder, "price", lambda entry: Price(**entry))
     whole = Catalogue(
-        _over(base.devices, devices), _over(base.links, links),
-        (*prices, *(each for each in base.prices if each.device not in {one.device for one in prices})),
-        folder, frozenset(each.name for each in devices),
-    )  # fmt: skip
+        _over(base.devices, devices), _over(base.links, links), folder, frozenset(each.name for each in devices), prices
+    )
     _names_exist(whole, folder)
     return whole
 

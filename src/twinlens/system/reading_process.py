@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
-
-from twinlens.system.freed_memory import keep_freed_memory
-from twinlens.system.processes import one_blas_thread
 
 _OBJECTS = 200_000
 
@@ -15,14 +13,26 @@ _OBJECTS = 200_000
 def only_read() -> None:
     """Make this process one that reads, prints and ends. Only its entry point knows that it is; nothing that measures
     may call this."""
-    collect_seldom()
+    from twinlens.system.freed_memory import keep_freed_memory
+    from twinlens.system.processes import one_blas_thread
+
+    _collect_seldom()
     with one_blas_thread():  # scipy brings another BLAS, whose idle threads spin as well
         import scipy.special  # noqa: F401
     keep_freed_memory()
     _keep_pandas_out()
 
 
-def collect_seldom() -> None:
+def only_compute() -> None:
+    """Make this process one that computes, prints and ends, without a run to read. Only its entry point knows that.
+
+    Nobody's plugins watch how models of pydantic are built: to look for some reads what every package declares.
+    """
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    _collect_seldom()
+
+
+def _collect_seldom() -> None:
     """Look for garbage after 200,000 new objects, not after 700, and not once more at the end.
 
     Imports make hundreds of thousands of objects, all of which stay: looking through them again and again took a tenth

@@ -18,7 +18,7 @@ from twinlens.claims.subject import (
     stored_of,
 )
 from twinlens.record.finding import Finding
-from twinlens.spec.catalogue import shipped
+from twinlens.spec.catalogue import shipped_links
 from twinlens.theory.parameter import parameters
 from twinlens.units import DAY_S, HOUR_S, MONTH_S
 
@@ -204,7 +204,7 @@ def _tokens(view: View) -> Part | None:
 @lru_cache(maxsize=1)
 def link_rates() -> dict[str, float]:
     """Bytes per second one way of each link of the catalogue."""
-    return {each.name.replace("-x16", ""): each.one_way_bytes_per_s for each in shipped().links}
+    return {each.name.replace("-x16", ""): each.one_way_bytes_per_s for each in shipped_links()}
 
 
 PARTS: Mapping[str, Callable[[View], Part | None]] = {

@@ -13,10 +13,8 @@ def run(name: str, given: Mapping[str, Any]) -> None:
     from twinlens.cli.screen import out, print_json, sentences
     from twinlens.reporting.document.terminal import screen
     from twinlens.system.processes import one_blas_thread
-    from twinlens.system.reading_process import collect_seldom
 
     verb = name.partition(" ")[2]
-    collect_seldom()
     with one_blas_thread():  # not every plan needs numpy
         module = import_module(f"twinlens.api.plan.{verb}")
     known = module.VERB.fields()

@@ -43,4 +43,5 @@ RULE = Rule(
         'Pope et al., "Efficiently scaling transformer inference", 2022, arXiv:2211.05102',
     ),
     see=("ridge-point", "intensity", "tpot_s"),
+    laws=("ridge", "intensity"),
 )

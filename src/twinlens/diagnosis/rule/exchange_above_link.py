@@ -59,4 +59,5 @@ RULE = Rule(
         "NVIDIA nccl-tests, doc/PERFORMANCE.md, on bus bandwidth",
     ),
     see=("exchange-hidden", "collective", "interconnect-bound"),
+    laws=("all-reduce-time",),
 )

@@ -52,4 +52,5 @@ RULE = Rule(
         "PyTorch documentation, torch.optim, on foreach and fused implementations",
     ),
     see=("optimizer_bytes", "step_share", "diagnosis"),
+    laws=("transfer-time",),
 )

@@ -65,6 +65,8 @@ def end_of(said: Said, end: str) -> float:
 # Figures of latency: TTFT as prefill and wait, TPOT as its parts, and the rate that follows from both.
 
 _SOURCE = "calibrated roofline"
+_LAWS = {"weights_s": "decode-time"}
+"""Parts of a step that a law gives, but for what calibration multiplies it by."""
 
 
 def ttft_figure(answer: ServingAnswer, question: ServingQuestion) -> Figure:
@@ -79,7 +81,7 @@ def ttft_figure(answer: ServingAnswer, question: ServingQuestion) -> Figure:
 def tpot_figure(answer: ServingAnswer) -> Figure:
     """Seconds between tokens: parts of a step, and what prefills of others add to it."""
     parts = [
-        Figure(f"step-{name.removesuffix('_s')}", seconds, "s", source=_SOURCE)
+        Figure(f"step-{name.removesuffix('_s')}", seconds, "s", source=_SOURCE, law=_LAWS.get(name))
         for name, seconds in answer.step_parts_s.items()
         if seconds > 0
     ]
@@ -99,7 +101,7 @@ def requests_figure(load: float, unit: str, length: float, ttft: Figure, tpot: F
 
     inputs = (Input("load", load, unit), ttft, Input("answer", length, "tokens"), tpot)
     return Figure("requests", rate("value"), "requests/s", "{0} / ({1} + {2} × {3})", inputs,
-                  rate("high"), rate("low"), ttft.level)  # fmt: skip
+                  rate("high"), rate("low"), ttft.level, law="in-flight")  # fmt: skip
 
 
 def tail_figures(answer: ServingAnswer, slower: ServingAnswer | None) -> tuple[Figure, Figure]:

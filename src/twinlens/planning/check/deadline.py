@@ -39,6 +39,7 @@ def device_hours(plan: Training, device: Device, tokens: float, mfu: Mfu) -> Fig
     return Figure(
         "device-hours", work / mfu.taken, "device-hours", "{0} / ({1} × {2}) / 3600 s",
         (flop, Input("mfu", mfu.taken, "share", mfu.source), rate), low=work / mfu.high, high=work / mfu.low,
+        law="device-time",
     )  # fmt: skip
 
 
@@ -54,7 +55,8 @@ def training_work(plan: Training, tokens: float) -> Figure:
         each, name = float(training_flop_per_token(shape, plan.context)), "causal, theory/flop.py"
     else:
         each, name = float(adapter_flop_per_token(shape, plan.context, plan.rank)), "theory/adapter.py"
-    return Figure("flop", each * tokens, "FLOP", "{0} × {1}", (many, Input("flop-each", each, "FLOP", name)))
+    law = "training-flop" if plan.method == "full" else None
+    return Figure("flop", each * tokens, "FLOP", "{0} × {1}", (many, Input("flop-each", each, "FLOP", name)), law=law)
 
 
 def deadlines(hours: Figure, targets_s: Sequence[float]) -> tuple[Figure, ...]:

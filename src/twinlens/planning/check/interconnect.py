@@ -51,13 +51,13 @@ def joined(plan: Serving | Training, device: Device, devices: int, link: Link | 
     share = Input("link-share", SHARE, "1", "at most, and none of it hidden")
     least = sent.number * (1 - SHARE) / (SHARE * work.number)
     needed = Figure("link-needed", least, "bytes/s", "{0} × (1 − {1}) / ({1} × {2})",
-                    (sent, share, work))  # fmt: skip
+                    (sent, share, work), law="all-reduce-share")  # fmt: skip
     has = _has(device, link)
     if has.value is None:
         return Joined(None, needed, has, absent("link-share", "share", _unknown(device.name, "link")))
     on_link = sent.number / has.number
     taken = Figure("link-share", on_link / (on_link + work.number), "share", "{0} / {1} / ({0} / {1} + {2})",
-                   (sent, has, work))  # fmt: skip
+                   (sent, has, work), law="all-reduce-share")  # fmt: skip
     return Joined(link.name if link else None, needed, has, taken)
 
 
@@ -89,7 +89,7 @@ def _prefill(plan: Serving, devices: int, peak: float, mfu: Mfu) -> tuple[Figure
     work = Figure("work", flop / (peak * mfu.taken), "s", "{0} / ({1} × {2})", (
         Input("flop-each", flop, "FLOP", "2 × weights that a token passes / devices"), Input("peak", peak, "flop/s"),
         Input("mfu", mfu.taken, "share", mfu.source),
-    ))  # fmt: skip
+    ), law="prefill-time")  # fmt: skip
     return sent, work
 
 
@@ -121,7 +121,7 @@ def _training(plan: Training, devices: int, peak: float, mfu: Mfu) -> tuple[Figu
     work = Figure("work", flop / (peak * mfu.taken), "s", "{0} / ({1} × {2})", (
         Input("flop-step", flop, "FLOP", f"{tokens:,} tokens on each device"), Input("peak", peak, "flop/s"),
         Input("mfu", mfu.taken, "share", mfu.source),
-    ))  # fmt: skip
+    ), law="prefill-time")  # fmt: skip
     return sent, work
 
 
@@ -173,7 +173,7 @@ def power_figures(device: Device, devices: int, supply: Supply, hours: float | N
     if hours is None:
         return known
     ran = Input("hours", hours, "h")
-    used = Figure("energy", wall.number * hours / 1000, "kWh", "{0} × {1} / 1000", (wall, ran))
+    used = Figure("energy", wall.number * hours / 1000, "kWh", "{0} × {1} / 1000", (wall, ran), law="energy")
     return (*known, used)
 
 

@@ -91,7 +91,7 @@ class Power:
         node = self.node(devices, device_w)
         kwh = float(energy_j(node.number, 3600)) / JOULES_PER_KWH
         energy = Figure("energy-hour", kwh, "kWh/h", "{0} over an hour", (node,))
-        return times("energy", f"{self.price.currency}/h", energy, self.price.figure())
+        return times("energy", f"{self.price.currency}/h", energy, self.price.figure(), law="energy-cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Machine:
         share = Input("busy", self.busy, "1", "asked" if self.is_busy_said else "assumed")
         notes: dict[str, Any] = {} if self.is_busy_said else {"assumptions": (assumed("busy", "100 %"),)}
         if self.way != "buy":
-            rate = times("rate", unit, self.price.figure(), Input("devices", self.devices, "devices"))
+            rate = times("rate", unit, self.price.figure(), Input("devices", self.devices, "devices"), law="rent")
             return over("hardware", unit, rate, share, **notes)
         source = "asked" if self.is_life_said else "assumed"
         hours = times("life", "h", Input("months", self.life_months, "months", source),
@@ -132,17 +132,18 @@ class Machine:
         useful = times("useful", "h", hours, share)
         capital = over("capital", unit, self.spent(), useful)
         if self.fixed is None:
-            return over("hardware", unit, self.spent(), useful, **notes)
+            return over("hardware", unit, self.spent(), useful, law="price-per-useful-hour", **notes)
         month = times("busy-month", "h/month", Input("hours-a-month", HOURS_A_MONTH, "h/month"), share)
-        return plus("hardware", unit, capital, over("fixed", unit, self.fixed.figure(), month), **notes)
+        return plus("hardware", unit, capital, over("fixed", unit, self.fixed.figure(), month),
+                    law="price-per-useful-hour", **notes)  # fmt: skip
 
     def spent(self) -> Figure:
         """What is paid once, less what is got back at the end."""
         many = Input("devices", self.devices, "devices")
         if self.residual is None:
             notes = (assumed("residual", "nothing"),)
-            return times("capex", self.currency, self.price.figure(), many, assumptions=notes)
-        paid = times("capex", self.currency, self.price.figure(), many)
+            return times("capex", self.currency, self.price.figure(), many, assumptions=notes, law="purchase")
+        paid = times("capex", self.currency, self.price.figure(), many, law="purchase")
         back = self.residual.figure()
         return computed(
             "spent", self.currency, "{0} − {1}", (paid, back), lambda a, b: max(a - b, Decimal(0)), falls=(1,)

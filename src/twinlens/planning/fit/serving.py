@@ -145,7 +145,7 @@ def cache(plan: Serving, found: ServingMemory | None, tensor: int = 1) -> Figure
     if plan.pipeline > 1:
         layers = round(stage_share(shape, plan.pipeline) * shape.layers)  # of the fullest stage
         inputs.append(Input("stage-share", layers / shape.layers, "1", f"{layers} of {shape.layers} layers"))
-    return replace(product("kv", "bytes", inputs), value=found.kv_bytes)
+    return replace(product("kv", "bytes", inputs, law="kv"), value=found.kv_bytes)
 
 
 def one_user(plan: Serving, shape: DecoderShape) -> Figure:
@@ -160,7 +160,7 @@ def one_user(plan: Serving, shape: DecoderShape) -> Figure:
         sizes = (Input("keys-and-values", 2, "1", "keys and values"), Input("layers", shape.layers, "layers", of_model),
                  Input("kv-heads", shape.kv_heads, "KV heads", of_model),
                  Input("head-dim", shape.head_dim, "wide", of_model))  # fmt: skip
-        return product("kv-of-one", "bytes", (*sizes, size, tokens))
+        return product("kv-of-one", "bytes", (*sizes, size, tokens), law="kv-per-token")
     if shape.mla and not state_bytes(shape) and plan.context % plan.runtime.block == 0:
         rows = (Input("layers", shape.layers, "layers", "the model's config"),
                 Input("latent", kv_elements(shape), "wide", "latent and rope"))  # fmt: skip
@@ -214,11 +214,11 @@ def weights(subject: Subject, name: str, devices: int = 1, expert_block: int = 1
     over = [Input("devices", devices, "devices")] if devices > 1 else []
     if subject.stored_bytes is not None and name == subject.stored_format:
         first, formula = [Input("stored", subject.stored_bytes, "bytes", subject.source)], "{0}"
-        value = float(subject.stored_bytes)
+        value, law = float(subject.stored_bytes), None
     else:
         bits = subject.weight_bits(name)
         first, formula = [subject.params_input(), Input("bits", bits, "bits", name)], "{0} × {1} / 8"
-        value = subject.params * bits / 8
+        value, law = subject.params * bits / 8, "weights"
     tower = 2 * subject.tower
     seen = [Input("tower", tower, "bytes", "the image tower, in 16 bits")] if tower else []
     inputs = (*first, *more, *seen, *over)
@@ -228,8 +228,9 @@ def weights(subject: Subject, name: str, devices: int = 1, expert_block: int = 1
     formula += f" / {{{len(inputs) - 1}}}" if over and not seen else ""
     notes = () if subject.shape or subject.stored_bytes else (assumed("weights-without-layers", name),)
     return Figure(
-        "weights", (value * padding + tower) / devices, "bytes", formula, inputs, assumptions=(*subject.assumed, *notes)
-    )
+        "weights", (value * padding + tower) / devices, "bytes", formula, inputs, law=law,
+        assumptions=(*subject.assumed, *notes),
+    )  # fmt: skip
 
 
 def routed(subject: Subject, name: str, expert_block: int = 1) -> float:

@@ -12,7 +12,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.activation import Checkpointing
 from twinlens.theory.adapter import adapter_parameters
-from twinlens.theory.figure import Figure, Input, absent, assumed
+from twinlens.theory.figure import Figure, Input, absent, assumed, by_law
 from twinlens.theory.memory import LAYOUTS, Layout, with_optimizer
 from twinlens.theory.number import Number
 from twinlens.theory.sharding import Split, device_parameters, sharded_memory
@@ -136,7 +136,9 @@ def _full(plan: Training, shape: DecoderShape, split: Split, found: Mapping[str,
         if name == "weights" and layout.cast and split.zero == 3:
             inputs, formula = (), ""
         notes = plan.subject.assumed if name == "weights" else ()
-        yield Figure(name, found[name], "bytes", formula, inputs[:2] if shape.experts else inputs, assumptions=notes)
+        law = "training-memory" if formula else None
+        inputs = inputs[:2] if shape.experts else inputs
+        yield Figure(name, found[name], "bytes", formula, inputs, law=law, assumptions=notes)
 
 
 def _tower(plan: Training, found: Mapping[str, Number]) -> tuple[Figure, ...]:
@@ -174,11 +176,11 @@ def _adapters(plan: Training, shape: DecoderShape, split: Split, found: Mapping[
     frozen = (plan.subject.params_input(), Input("bits", plan.subject.weight_bits(name), "bits", name), *divided)
     whole = not shape.experts and split.pipeline == 1
     yield Figure("weights", found["weights"], "bytes", "{0} × {1} / 8" + divide if whole else "", frozen,
-                 assumptions=plan.subject.assumed)  # fmt: skip
+                 law="weights" if whole else None, assumptions=plan.subject.assumed)  # fmt: skip
     count = adapter_parameters(shape, plan.rank)
     inputs = (Input("adapters", count, "parameters", f"rank {plan.rank} on every projection"),
               Input("bytes-each", layout.total, "bytes", plan.layout), *divided)  # fmt: skip
-    yield Figure("adapters", found["adapters"], "bytes", "{0} × {1}" + divide, inputs)
+    yield Figure("adapters", found["adapters"], "bytes", "{0} × {1}" + divide, inputs, law="training-memory")
     yield Figure("unpacked", found["unpacked"], "bytes", source="the widest projection in 16 bits, as it is multiplied")
 
 
@@ -191,5 +193,5 @@ def _of_size(plan: Training, split: Split) -> tuple[Figure, ...]:
     inputs = (plan.subject.params_input(), Input("bytes-each", each, "bytes", plan.layout),
               Input("ranks", ranks, "devices"))  # fmt: skip
     name = "state" if frozen is None else "weights"
-    held = Figure(name, plan.subject.params * each / ranks, "bytes", "{0} × {1} / {2}", inputs)
-    return held, absent("activations", "bytes", unknown)
+    given = dict(zip(("params", "bytes-per-parameter", "shards"), inputs, strict=True))
+    return by_law("training-memory", given, name), absent("activations", "bytes", unknown)

@@ -34,6 +34,7 @@ from twinlens.reporting.wording.amount import amount, compared_name, span
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.plan import COUNTED, NAMES, counted, figure_words, input_words
 from twinlens.theory.figure import Figure, Input
+from twinlens.theory.law import LAWS
 from twinlens.version import __version__
 
 _LONG = 12
@@ -54,6 +55,7 @@ class Told:
     value: str
     band: str
     arithmetic: str
+    law: str
     source: str
     inputs: tuple[tuple[str, str, str], ...]
     parts: tuple[Told, ...]
@@ -94,6 +96,7 @@ def told(figure: Figure) -> Told:
         _value(figure) if known else unknown,
         _band(figure) if known else "",
         figure_words(figure) if known and figure.formula and figure.inputs else "",
+        f"{LAWS[figure.law].title}: twinlens explain {figure.law}" if known and figure.law else "",
         clean(figure.source, 200),
         tuple((label_of(each.name), input_words(each), clean(each.source, 120)) for each in plain),
         tuple(told(each) for each in figure.inputs if isinstance(each, Figure)),

@@ -23,7 +23,7 @@ from twinlens.reporting.document.block import (
     whole,
 )
 from twinlens.reporting.text.footnote import Footnotes
-from twinlens.reporting.wording.planned.plan import figure_words
+from twinlens.reporting.wording.planned.plan import lawful_words
 
 _SIGNS = {"✗": "❌ ", "!": "⚠️ ", "·": "", "✓": "✅ ", "~": "", "→": ""}
 """Marks of one letter, as a pull request shows them."""
@@ -75,9 +75,10 @@ def _parts(block: Block, notes: Footnotes) -> Iterator[str]:
         case Bars() if block.is_drawn:
             yield "\n".join(f"- {escaped(each.name)}: {escaped(each.shown)}" for each in block.bars)
         case Arithmetic():
-            lines = [f"- {escaped(name)}: {escaped(figure_words(figure))}" for name, figure in block.whole]
-            if lines:
-                yield "\n".join([f"**{escaped(block.mark)}**: ", *lines])
+            words, laws = lawful_words(block.whole)
+            if words:
+                read = [f"\n**laws**: {escaped(laws)}"] if laws else []
+                yield "\n".join([f"**{escaped(block.mark)}**: ", *(f"- {escaped(each)}" for each in words), *read])
 
 
 def _table(table: Table, notes: Footnotes) -> str:

@@ -34,7 +34,7 @@ from twinlens.reporting.document.block import (
 from twinlens.reporting.document.block import whole as unbriefed
 from twinlens.reporting.text.fitted import Fitted, FittedTable, shortest
 from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
-from twinlens.reporting.wording.planned.plan import figure_words
+from twinlens.reporting.wording.planned.plan import figure_words, lawful_words
 
 STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "doubt": "yellow", "strong": "bold", "dim": "dim",
                            "part": "cyan"}  # fmt: skip
@@ -127,9 +127,11 @@ def _lines(
             case Bars() if block.is_drawn:
                 yield _bars(block, width)
             case Arithmetic():
-                figures = block.whole if whole else block.first
-                words = tuple(f"{name}: {figure_words(figure)}" for name, figure in figures)
-                yield from _row(Row(block.mark, words, block.tone, apart=True), whole)
+                words, laws = lawful_words(block.whole)
+                first = tuple(f"{name}: {figure_words(figure)}" for name, figure in block.first)
+                yield from _row(Row(block.mark, words if whole else first, block.tone, apart=True), whole)
+                if whole and laws:
+                    yield from _row(Row("laws", (laws,), block.tone), whole)
             case More() if not whole:
                 narrow = f"left out here: {', '.join(told.left_out)}; " if told.left_out else ""
                 besides = f"; {block.besides}" if block.besides and not narrow else ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from twinlens.diagnosis.counter import Counter
 from twinlens.diagnosis.diagnosis import RULES, Diagnosis, diagnose_repeats
 from twinlens.diagnosis.phase import UNATTRIBUTED, Partition
+from twinlens.diagnosis.verdict import ROOFLINE
 from twinlens.errors import BadInput
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
@@ -40,6 +41,7 @@ from twinlens.reporting.wording.diagnosis import (
     part_words,
 )
 from twinlens.reporting.wording.finding import advice_of, clause_of, sentence_of
+from twinlens.reporting.wording.number import law_pages
 from twinlens.units import SECONDS, show
 
 if TYPE_CHECKING:  # charts are heavy
@@ -76,6 +78,8 @@ def diagnoses_document(found: Sequence[tuple[Entry, Diagnosis]]) -> Document:
 def _single(found: Diagnosis, head: str) -> Iterator[Block]:
     yield Line(head, "strong")
     yield from _blocks(found)
+    laws = dict.fromkeys(law for each in (found.verdict, *found.phases, *found.findings) for law in _laws(each))
+    yield row("laws", [law_pages(laws)] if laws else [], rank=DETAIL)
     yield More(_MORE)
 
 
@@ -189,11 +193,17 @@ def _behind(finding: Finding) -> Iterator[tuple[str, str]]:
         if estimate.value is not None
     )
     rule = _RULE_OF.get(finding.code)
-    told = [("Evidence", seen), ("What to try", advice_of(finding))]
+    told = [("Evidence", seen), ("By law", law_pages(_laws(finding))), ("What to try", advice_of(finding))]
     if rule is not None:
         told += [("Why it matters", rule.why), ("What would prove it wrong", rule.falsifier)]
         told += [("When it lies", rule.lies)]
     yield from (each for each in told if each[1])
+
+
+def _laws(finding: Finding) -> tuple[str, ...]:
+    """Laws of theory that a finding or a verdict rests on, by name."""
+    rule = _RULE_OF.get(finding.code)
+    return rule.laws if rule else ROOFLINE if "ridge" in finding.numbers else ()
 
 
 def _rooflines(found: Sequence[tuple[Entry, Diagnosis]]) -> list[Chart]:

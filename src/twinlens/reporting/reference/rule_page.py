@@ -27,7 +27,8 @@ def rule_page(rule: Rule) -> str:
     for head, field in SECTIONS:
         parts += [f"## {head}", _filled(getattr(rule, field))]
     module = rule.find.__module__.split(".", 1)[1].replace(".", "/")
-    sources = [_filled(f"- {source}", "  ") for source in (*rule.sources, f"`{module}.py`")]
+    laws = (f"a law of theory, `twinlens explain {law}`" for law in rule.laws)
+    sources = [_filled(f"- {source}", "  ") for source in (*rule.sources, *laws, f"`{module}.py`")]
     parts += ["## Sources", "\n".join(sources), _filled(f"See also: {', '.join(map(_link, rule.see))}")]
     return "\n\n".join(parts) + "\n"
 

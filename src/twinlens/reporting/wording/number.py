@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import digits
 
 LIMITS = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_latency_s": "latency"}
@@ -30,6 +30,8 @@ def named_by(finding: Finding) -> str:
     """The subject of a finding: the label of a metric or of a limit, else as it stands."""
     if finding.subject in LIMITS:
         return LIMITS[finding.subject]
+    from twinlens.stats.metrics.definition import METRICS  # a claim and a plan name none
+
     return METRICS[finding.subject].label if finding.subject in METRICS else finding.subject
 
 
@@ -50,3 +52,9 @@ def with_interval(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.3g}"
     return f"{estimate.value:.3g} ({estimate.low:.3g} to {estimate.high:.3g})"
+
+
+def law_pages(laws: Iterable[str]) -> str:
+    """Laws of theory by name, and how to read one: "weights, kv: twinlens explain weights"; "" for none."""
+    names = list(laws)
+    return f"{', '.join(names)}: twinlens explain {names[0]}" if names else ""

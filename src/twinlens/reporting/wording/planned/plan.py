@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.amount import LACKS, WAYS, amount
-from twinlens.reporting.wording.number import number, numbers
+from twinlens.reporting.wording.number import law_pages, number, numbers
 from twinlens.reporting.wording.planned import capacity as plan_capacity
 from twinlens.reporting.wording.planned.choose import CHOSEN
 from twinlens.units import digits
@@ -40,6 +41,16 @@ def figure_words(figure: Figure) -> str:
     if not figure.formula or not figure.inputs:
         return value
     return f"{value} = {figure.formula.format(*map(input_words, figure.inputs))}"
+
+
+def lawful_words(figures: Sequence[tuple[str, Figure]]) -> tuple[tuple[str, ...], str]:
+    """The arithmetic of each figure by its name, with its law in brackets, and where to read laws; "" without any."""
+    lines = tuple(f"{name}: {figure_words(each)}{_law(each)}" for name, each in figures)
+    return lines, law_pages(dict.fromkeys(each.law for _, each in figures if each.law and each.value is not None))
+
+
+def _law(figure: Figure) -> str:
+    return f" [{figure.law}]" if figure.law and figure.value is not None else ""
 
 
 def input_words(each: Input | Figure) -> str:
