@@ -53,6 +53,28 @@ def test_pieces_before_any_visible_step_are_in_none() -> None:
     assert steps.pairs.tolist() == [200 * 50 + 50 * 51 / 2, 0]
 
 
+def test_a_chunk_of_two_tokens_stands_for_two_steps_where_others_had_two() -> None:
+    # The server sent B's tokens of the steps at 30 and 40 ms together.
+    alone, merged = row(0, [10, 20, 30, 40, 50], input_tokens=5), row(11, [20.05, 40.05, 50.05], tokens=(1, 2, 1))
+    steps = recover(columns([alone, merged]), Rules())
+    assert steps.rows.tolist() == [1, 2, 2, 2, 2]
+    assert steps.context.tolist() == [0, 6, 7 + 11, 8 + 12, 9 + 13]
+    assert (steps.contradicted, steps.tokens_each) == (0, 1)
+
+
+def test_several_tokens_in_one_step_are_seen() -> None:
+    steps = recover(columns([row(0, [10, 20, 30], tokens=(1, 3, 3)), row(1, [10, 20, 30], tokens=(1, 3, 3))]), Rules())
+    assert steps.tokens_each == 3
+
+
+def test_steps_that_leave_no_gap_are_parted_where_a_request_comes_again() -> None:
+    # Eight requests whose tokens come 1 ms apart, step after step of 8 ms: the gap between steps is that inside them.
+    steps = recover(columns(row(0, [8 * k + i for k in range(1, 11)], input_tokens=5) for i in range(8)), Rules())
+    assert len(steps.end_s) == 10
+    assert np.allclose(steps.duration_s[1:], 0.008)
+    assert steps.contradicted == 0
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_work_of_all_steps_is_that_of_the_engine(seed: int) -> None:
     # By the law that made them, without noise, steps take what their recovered work takes.
@@ -74,7 +96,7 @@ def test_two_engines_behind_one_address_contradict_each_other() -> None:
         chunks = np.split(made.chunk_ns, made.offsets[1:-1])
         of_engine.append([row(due / 1e6, each / 1e6) for due, each in zip(made.sent_ns, chunks, strict=True)])
     both, single = recover(columns(of_engine[0] + of_engine[1]), Rules()), recover(columns(of_engine[0]), Rules())
-    assert both.contradicted > 0.1
-    assert both.smeared > 0.25
+    assert both.contradicted > 0.05
+    assert both.smeared > 0.4
     assert single.contradicted < 0.005
     assert single.smeared < 0.02

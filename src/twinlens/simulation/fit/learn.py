@@ -26,11 +26,11 @@ UNTEACHABLE = "TL245"
 FEWEST_STEPS = 8 * BLOCK
 MOST_MERGED = 0.05
 """Share of chunks that came in one read with others, whose times are therefore one."""
-MOST_CONTRADICTED = 0.1
-MOST_SMEARED = 0.2
+MOST_CONTRADICTED = 0.05
+MOST_SMEARED = 0.3
 _DOUBTFUL = 0.02
 _FULL = 0.5
-_MOST_GATHERED = 0.05
+MOST_TOKENS_EACH = 1.05
 _FACTS = {
     "max_num_seqs": "serving.max_sequences",
     "max_num_batched_tokens": "serving.max_batched_tokens",
@@ -110,17 +110,18 @@ def _taught(run: Run, rules: Rules) -> Taught:
         raise _unteachable(
             run, f"{merged / chunks:.0%} of its chunks came in one read with others, so their times are not their own"
         )
-    gathered = float((requests.chunk_tokens > 1).mean())
-    if gathered > _MOST_GATHERED:
-        raise _unteachable(
-            run, f"{gathered:.0%} of its chunks hold several tokens, so that a step's tokens are not known"
-        )
     steps = recover(requests, rules)
     if steps.contradicted > MOST_CONTRADICTED:
         raise _unteachable(
             run,
             f"its engine steps cannot be told apart: {steps.contradicted:.0%} of the tokens are not where one engine"
             " that gives every running request a token in each step would have put them",
+        )
+    if steps.tokens_each > MOST_TOKENS_EACH:
+        raise _unteachable(
+            run,
+            f"a request got {steps.tokens_each:.2f} tokens a step, as with speculative decoding or from a server that"
+            " gathers tokens, so that the work of a step is not known",
         )
     server, begin_s = server_of(run), summary_of(run).verdict.begin_s
     if steps.smeared > MOST_SMEARED:

@@ -1,9 +1,9 @@
 """Engine steps of any server, recovered from the times at which a client got its tokens.
 
-Tokens of one step arrive together, and every request that decodes has one token in every step. So a gap between
-arrivals that parts two steps is found by what contradicts it: a request that has two tokens in one step, or none in a
-step between its first token and its last. The gap with the fewest contradictions parts the steps, and their share says
-how far the steps can be trusted: one engine leaves 1 to 3 %, two engines behind one address about half.
+Tokens of one step arrive together, and every request that decodes has one in every step. So a new step begins with a
+gap between arrivals, and where a request comes a second time. How long that gap must be is found by what contradicts
+it: steps between a request's first token and its last in which it has none. The gap with the fewest contradictions
+parts the steps, and their share says how far the steps can be trusted: one engine leaves less than 1 %.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from twinlens.simulation.work import Floats, Ints
 
 _SHORTEST_GAP_S = 2e-5
 _GAPS = 40
+_MOST_IN_A_BURST = 12
 _AS_GOOD = 1e-3
 """Share of contradictions by which a gap may exceed the least and still count as equally good."""
 
@@ -33,8 +34,8 @@ class EngineSteps:
     `first_step`: the step that gave a request its first token, -1 where none came. `found_idle`: whether no other
     request was decoding and the step before was over when it was sent.
     `gap_s`: the gap between arrivals that parts steps. `contradicted`: share of tokens that contradict them. `smeared`:
-    the gap that 95 of 100 tokens of one step keep to the one before, over the median step: near 0 where steps stand
-    apart, a quarter and more where tokens of several engines lie between each other.
+    the longest gap inside a step, of nine in ten, over the median step: near 0 where steps stand apart, a quarter and
+    more where tokens of several engines lie between each other. `tokens_each`: tokens a step and request.
     """
 
     end_s: Floats
@@ -48,6 +49,7 @@ class EngineSteps:
     gap_s: float
     contradicted: float
     smeared: float
+    tokens_each: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +58,7 @@ class _Chunks:
 
     time_s: Floats
     request: Ints
+    tokens: Ints
     before: Ints
     """Tokens that its request had before it."""
     first: Ints
@@ -71,13 +74,10 @@ def recover(requests: Requests, rules: Rules, before_s: float = 0.0) -> EngineSt
     chunks = _chunks(requests)
     order = np.argsort(chunks.time_s, kind="stable")
     gap_s, contradicted = _parting(chunks, order)
-    step = _step_of(chunks.time_s, order, gap_s)
+    step = _step_of(chunks, order, gap_s)
     end_s = chunks.time_s[order][np.flatnonzero(np.diff(step[order], prepend=-1))]
     count = len(end_s)
-    decoding = chunks.before > 0
-    rows = np.bincount(step[decoding], minlength=count).astype(float)
-    read = requests.input_tokens[chunks.request] + chunks.before
-    context = np.bincount(step[decoding], read[decoding], count).astype(float)
+    rows, context = _decoding(chunks, requests.input_tokens, step, count)
     begun = np.bincount(step[chunks.first], minlength=count)
     decoding_after = np.cumsum(begun - np.bincount(step[chunks.last], minlength=count))
     duration_s = np.concatenate([[np.nan], np.diff(end_s)])
@@ -89,7 +89,8 @@ def recover(requests: Requests, rules: Rules, before_s: float = 0.0) -> EngineSt
     idle = (first_step <= 0) | ((decoding_after[earlier] == 0) & (requests.sent_ns / 1e9 > end_s[earlier]))
     return EngineSteps(
         end_s, duration_s, rows + pieces[0], context, pieces[1] - pieces[0], pieces[2],
-        first_step, (first_step >= 0) & idle, gap_s, contradicted, _smeared(chunks.time_s[order], gap_s, duration_s),
+        first_step, (first_step >= 0) & idle,
+        gap_s, contradicted, _smeared(chunks.time_s[order], step[order], duration_s), _tokens_each(chunks, step),
     )  # fmt: skip
 
 
@@ -100,7 +101,7 @@ def _chunks(requests: Requests) -> _Chunks:
     some = counts > 0
     before = sums - np.repeat(sums[requests.offsets[:-1][some]], counts[some])
     first, last = requests.offsets[:-1][some], requests.offsets[1:][some] - 1
-    return _Chunks(requests.chunk_ns / 1e9, request, before.astype(np.int64), first, last)
+    return _Chunks(requests.chunk_ns / 1e9, request, requests.chunk_tokens, before.astype(np.int64), first, last)
 
 
 def _parting(chunks: _Chunks, order: Ints) -> tuple[float, float]:
@@ -108,32 +109,64 @@ def _parting(chunks: _Chunks, order: Ints) -> tuple[float, float]:
     own = np.diff(chunks.time_s)[np.diff(chunks.request) == 0]
     longest = float(np.median(own)) if own.size else 0.0
     gaps = np.geomspace(_SHORTEST_GAP_S, max(longest, 2 * _SHORTEST_GAP_S), _GAPS)
-    against = np.array([_contradicted(chunks, _step_of(chunks.time_s, order, gap)) for gap in gaps])
+    against = np.array([_contradicted(chunks, _step_of(chunks, order, gap)) for gap in gaps])
     good = np.flatnonzero(against <= against.min() + _AS_GOOD)
-    gap_s = float(gaps[good[len(good) // 2]])
-    return gap_s, float(_contradicted(chunks, _step_of(chunks.time_s, order, gap_s)))
+    middle = good[len(good) // 2]
+    return float(gaps[middle]), float(against[middle])
 
 
-def _step_of(time_s: Floats, order: Ints, gap_s: float) -> Ints:
-    step = np.empty(len(time_s), dtype=np.int64)
-    step[order] = np.cumsum(np.diff(time_s[order], prepend=time_s[order[0]]) > gap_s)
-    return step
+def _step_of(chunks: _Chunks, order: Ints, gap_s: float) -> Ints:
+    """The step of each chunk (chunks,): no longer gap lies in one, and no request comes twice, but in long bursts."""
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    before = np.where(np.diff(chunks.request, prepend=-1) == 0, np.concatenate([[-1], place[:-1]]), -1)[order]
+    begins = np.diff(chunks.time_s[order], prepend=-np.inf) > gap_s
+    for _ in range(_MOST_IN_A_BURST):
+        step = np.cumsum(begins) - 1
+        again = np.flatnonzero((before >= 0) & (step[before] == step))
+        if not again.size:
+            break
+        begins[again[np.diff(step[again], prepend=-1) > 0]] = True
+    return np.asarray(step[place])
 
 
-def _smeared(time_s: Floats, gap_s: float, duration_s: Floats) -> float:
-    gaps = np.diff(time_s)
-    within = gaps[gaps <= gap_s]
-    if not within.size or not np.isfinite(duration_s).any():
-        return 0.0
-    return float(np.quantile(within, 0.95) / np.nanmedian(duration_s))
+def _later(chunks: _Chunks, step: Ints) -> tuple[Ints, Ints]:
+    """The places of chunks that are not the first of their request, and the steps since the one before (later,)."""
+    later = np.flatnonzero(np.diff(chunks.request, prepend=-1) == 0)
+    return later, step[later] - step[later - 1]
 
 
 def _contradicted(chunks: _Chunks, step: Ints) -> float:
-    """Tokens that share a step with one of the same request, and tokens that steps lack, over all but first ones."""
-    doubled = int(np.count_nonzero((np.diff(step) == 0) & (np.diff(chunks.request) == 0)))
-    later = len(step) - len(chunks.first)
-    lacking = int((step[chunks.last] - step[chunks.first]).sum()) - (later - doubled)
-    return (lacking + doubled) / max(later, 1)
+    """Steps in which a request that decodes has no token, over its tokens. A chunk of as many tokens as steps lacks
+    none: the server sent tokens of several steps at once."""
+    later, since = _later(chunks, step)
+    lacking = np.where(since == chunks.tokens[later], 0, np.abs(since - 1))
+    return float(lacking.sum() / max(len(later), 1))
+
+
+def _tokens_each(chunks: _Chunks, step: Ints) -> float:
+    later, since = _later(chunks, step)
+    return float(chunks.tokens[later].sum() / max(int(since.sum()), 1))
+
+
+def _decoding(chunks: _Chunks, prompts: Ints, step: Ints, count: int) -> tuple[Floats, Floats]:
+    """Requests that decode in each step (steps,), and the tokens of KV cache that they read."""
+    later, since = _later(chunks, step)
+    place = np.repeat(later, since)
+    back = np.arange(len(place)) - np.repeat(np.cumsum(since) - since, since)
+    at = step[place - 1] + 1 + back
+    read = prompts[chunks.request[place]] + chunks.before[place] + back * chunks.tokens[place] / np.repeat(since, since)
+    return np.bincount(at, minlength=count).astype(float), np.bincount(at, read, count).astype(float)
+
+
+def _smeared(time_s: Floats, step: Ints, duration_s: Floats) -> float:
+    """Of nine in ten steps of several tokens, the longest gap between two is no longer than this share of a step."""
+    within = np.flatnonzero(np.diff(step) == 0)
+    if not within.size or not np.isfinite(duration_s).any():
+        return 0.0
+    gaps, of = np.diff(time_s)[within], step[within]
+    longest = np.maximum.reduceat(gaps, np.flatnonzero(np.diff(of, prepend=-1)))
+    return float(np.quantile(longest, 0.9) / np.nanmedian(duration_s))
 
 
 def _prompts(
