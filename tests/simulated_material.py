@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from twinlens.record.codec import encode
+from twinlens.record.executor.facts import Facts
+from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.record.run import Run
+from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run
 from twinlens.simulation.law import StepLaw, one
 from twinlens.simulation.points.run_folder import simulated_of, write_run
 from twinlens.simulation.rules import Rules
@@ -47,3 +51,14 @@ def simulated_run(parent: Path, law: StepLaw = LAW, rules: Rules | None = None, 
     spec = spec_of(**more)
     return write_run(parent, spec, table(spec.point.rate_per_s or 1.0), simulated_of(law, rules or Rules(), 0),
                      {"accelerator.product": "H100", "software.runtime.name": "simulated"})  # fmt: skip
+
+
+def measured_run(parent: Path, rows: pa.Table, spec: RunSpec) -> Run:
+    """The same rows as a run that somebody measured."""
+    folder = create_run(parent, spec)
+    update_run(folder, place="here", facts=encode(Facts(ExecutorRecord({}))))
+    writer = open_rows(folder, spec)
+    writer.add_table(rows)
+    writer.close()
+    end_run(folder, "finished", rows=writer.count)
+    return read_run(folder)

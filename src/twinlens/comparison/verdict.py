@@ -10,6 +10,7 @@ from twinlens.comparison.difference import Aspect, Difference, differences, is_p
 from twinlens.comparison.effect import Effect, Floor, above_floor, effects, floor_finding, headline
 from twinlens.comparison.scaling import adapter_cost, scaling_efficiency, scaling_kind
 from twinlens.comparison.side import Side, is_same
+from twinlens.comparison.twin import Twin, twin
 from twinlens.errors import BadInput, nearest
 from twinlens.record.codec import encode
 from twinlens.record.estimate import Estimate
@@ -18,6 +19,7 @@ from twinlens.record.foreign_text import in_one_line
 from twinlens.spec.workload.workload import CollectiveWorkload, Own
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.paired.slice_rate import Rates
+from twinlens.stats.summary.serving import is_served
 
 # Attribution: the things that vary between two sides, each with what it brings with it. Of one, the effect is its.
 
@@ -86,7 +88,7 @@ def _owner(one: Difference, leading: set[Aspect]) -> Aspect:
     return one.aspect if one.is_asked or not owners else owners[0]
 
 
-Verdict = Literal["comparable", "comparable with qualifiers", "not comparable", "category error"]
+Verdict = Literal["comparable", "comparable with qualifiers", "not comparable", "category error", "twin"]
 CATEGORY_ERRORS = ("lens-differs", "precision-as-one", "peak-against-sustained")
 _NOT_SUSTAINED = ("no steady state", "too short")
 
@@ -97,7 +99,7 @@ class Comparison:
 
     `findings`: disqualifying ones (not comparable, or a category error), then qualifiers, then notes. `things`: what
     varies; of one thing the effects are its, of several they are of all together. `effects` of what may not be compared
-    have no ratio.
+    have no ratio. `twin`: of a measured side and its simulation, where the two part.
     """
 
     a: Side
@@ -107,6 +109,7 @@ class Comparison:
     differences: tuple[Difference, ...]
     things: tuple[Thing, ...]
     effects: tuple[Effect, ...]
+    twin: Twin | None = None
 
     def __repr__(self) -> str:
         return in_one_line(f"<Comparison of {self.a.name} and {self.b.name}: {self.verdict}>")
@@ -116,7 +119,7 @@ class Comparison:
             "verdict": self.verdict, "lens": self.a.lens if self.a.lens == self.b.lens else None,
             "a": _side_json(self.a), "b": _side_json(self.b), "findings": self.findings,
             "differences": self.differences, "things": self.things, "effects": self.effects,
-        }  # fmt: skip
+        } | ({} if self.twin is None else {"twin": self.twin})  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -139,6 +142,8 @@ def compare(
     is_weak = scaling_kind(a, b) == "weak"
     differing = differences(a, b, is_weak=is_weak)
     varying = things(differing)
+    if a.group.is_simulated != b.group.is_simulated and (found_twin := _twin(a, b, differing)) is not None:
+        return found_twin
     found = tuple(effects(a, b, rates or {}, level=level))
     findings = worst_first([*_judged(a, b, differing, varying), *_unranked(a, b, found)])
     figures = [each for each in (scaling_efficiency(a, b, found), adapter_cost(a, b, found)) if each is not None]
@@ -150,6 +155,26 @@ def compare(
         told = floor_finding(floor.of(a, b, first.metric), first) if first else None
         findings = findings if told is None else worst_first([*findings, told])
     return Comparison(a, b, verdict, findings, differing, varying, _compared(found, findings, differing, is_weak))
+
+
+def _twin(a: Side, b: Side, differing: Sequence[Difference]) -> Comparison | None:
+    """The verdict on a measured side and its simulation; None where they were not asked the same, or are no load."""
+    asked = [
+        each for each in of_role(differing, "M") if each.is_known and each.is_asked and not is_partial(each.aspect)
+    ]
+    other = [each for each in of_role(differing, "V") if each.is_asked and each.aspect in ("precision", "batching")]
+    if asked or other or not (is_served(a.runs[0]) and is_served(b.runs[0])):
+        return None
+    measured, simulated = (b, a) if a.group.is_simulated else (a, b)
+    if not all(run.is_finished and run.table.num_rows for run in (*a.runs, *b.runs)):
+        return None
+    found = twin(measured.runs, simulated.runs)
+    told = [each for each in found.parts if each.inside is False]
+    numbers = {"parts": [each.part for each in told], "ratios": [each.ratio.value for each in told]}
+    finding = Finding("twin-outside", "warns", "", numbers) if told else Finding("twin-inside", "notes")
+    findings = [finding, *(each for each in _unranked(a, b, ()) if each.numbers.get("name") == measured.name)]
+    kept = [replace(each, severity="warns") if each.severity == "disqualifies" else each for each in findings]
+    return Comparison(a, b, "twin", worst_first(kept), tuple(differing), (), (), found)
 
 
 def of_metric(comparison: Comparison, metric: str) -> Comparison:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from twinlens.comparison.ranking import Ranking
+from twinlens.comparison.twin import Twin
 from twinlens.comparison.verdict import Comparison
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
@@ -38,6 +39,7 @@ from twinlens.reporting.document.block import (
     cells,
     row,
 )
+from twinlens.reporting.simulated.twin import NAMES, farthest, twin_blocks, twin_words
 from twinlens.reporting.view import LENSES
 from twinlens.reporting.wording.comparison import label_of, values_words
 from twinlens.reporting.wording.finding import sentence_of
@@ -76,6 +78,9 @@ def comparison_document(
 
 
 def _one(comparison: Comparison, place: int) -> Iterator[Block]:
+    if comparison.twin is not None:
+        yield from _of_twin(comparison, comparison.twin)
+        return
     found = sorted(comparison.findings, key=lambda each: each.code not in _ANSWERS)
     grave = [each for each in comparison.findings if each.severity == "disqualifies"]
     yield Line(verdict_words(comparison), _TONES.get(comparison.verdict, "bad"), is_lead=True)
@@ -88,6 +93,16 @@ def _one(comparison: Comparison, place: int) -> Iterator[Block]:
     yield _effects(comparison)
     yield Line(not_measured_words(comparison), "dim")
     yield Line(LEGEND if rows_of(comparison) else "", "dim", 4)
+    yield _differences(comparison)
+
+
+def _of_twin(comparison: Comparison, found: Twin) -> Iterator[Block]:
+    yield Line(twin_words(found), "good" if found.is_inside else "doubt", is_lead=True)
+    yield Title(subject_words(comparison))
+    yield row("A", [side_words(comparison.a)])
+    yield row("B", [side_words(comparison.b)])
+    yield from twin_blocks(found)
+    yield from (_finding(each, comparison.findings) for each in comparison.findings if each.code != "twin-inside")
     yield _differences(comparison)
 
 
@@ -139,6 +154,8 @@ def _several(comparisons: Sequence[Comparison], ranks: Sequence[Ranking]) -> Ite
 
 
 def _line(comparison: Comparison) -> tuple[Cell, ...]:
+    if comparison.twin is not None:
+        return _line_of_twin(comparison, comparison.twin)
     effect = first_effect(comparison)
     mark = {"comparable": "✓", "comparable with qualifiers": "!"}.get(comparison.verdict, "✗")
     names = short_pair(comparison.b, comparison.a)
@@ -147,6 +164,16 @@ def _line(comparison: Comparison) -> tuple[Cell, ...]:
     bounds = display.factor_bounds(effect.ratio) or display.ABSENT
     texts = (mark, *names, label_of(effect.metric), display.factor(effect.ratio), bounds)
     return cells(texts, "" if effect.apart else "dim")
+
+
+def _line_of_twin(comparison: Comparison, found: Twin) -> tuple[Cell, ...]:
+    """The part that is farthest off; the ratio is simulated over measured, whichever is B."""
+    names, part = short_pair(comparison.b, comparison.a), farthest(found)
+    mark = "✓" if found.is_inside else "!"
+    if part is None:
+        return cells((mark, *names, "twin", display.ABSENT, display.ABSENT))
+    label, bounds = f"twin: {NAMES[part.part]}", display.factor_bounds(part.ratio) or display.ABSENT
+    return cells((mark, *names, label, display.factor(part.ratio), bounds), "dim" if part.inside else "")
 
 
 def _ranking(ranks: Sequence[Ranking]) -> Iterator[Table]:

@@ -71,7 +71,8 @@ def simulate_point(specs: Sequence[RunSpec], basis: Basis, rules: Rules, policy:
     for place, spec in enumerate(specs):
         law = basis.drawn(place, len(specs))
         stop_s = 2 * spec.protocol.duration_s + 60.0
-        played = play(spec, law, rules, noise=basis.noise_of(spec.seed), horizon_s=stop_s)
+        played = play(spec, law, rules, noise=basis.noise_of(spec.seed), horizon_s=stop_s,
+                      outside_s=basis.outside_of(law))  # fmt: skip
         repeats.append(Repeat(spec, law, played, stop_s if played.unfinished else None))
     first = specs[0]
     workload = first.workload
@@ -170,7 +171,7 @@ def _turns(steps: Sequence[tuple[float, tuple[str, ...]]]) -> Iterator[Flip]:
         if name not in names:
             yield Flip(name, names[0], low, rate)
             name = names[0]
-        if names[0] == name:
+        if names == (name,):
             low = rate
 
 
