@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal, Protocol, TypeVar
@@ -12,42 +12,37 @@ from typing import Any, Literal, Protocol, TypeVar
 import numpy as np
 
 from twinlens.planning.choose.candidate import MORE, Candidate, Ranking, Reach, Rejected, limit_of, missed, ranked
-from twinlens.planning.choose.site import Pairs, Times, allowed, forbidden, rejection, smallest, too_little
+from twinlens.planning.choose.site import Pairs, Times, allowed, forbidden, pairs_of, rejection, smallest, too_little
 from twinlens.planning.choose.site import whole as whole_counts
-from twinlens.planning.choose.wanted import Offer, Paid, Site, offer_of
+from twinlens.planning.choose.wanted import Own, Paid, ServingWanted, Site, TrainingWanted, offer_of
 from twinlens.planning.prediction.band import LEVEL, Band, Calibrated, kinds_of
 from twinlens.planning.sold import bought
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
 from twinlens.system.document import json_of
-from twinlens.theory.figure import Figure, Input
+from twinlens.theory.figure import Figure, Input, total
 
 _SLOPES = ("bandwidth", "compute", "narrow", "link", "network")
 """Rows of the datasheet that change times and not the layout."""
 _TWICE = 2.0
 
 
-class Grid(Protocol):
-    """Rows of what fits: `pair` and `way` are places in the columns."""
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Rows of what fits: `pair` and `way` are places in the columns; `found` and two more are of each row.
 
-    @property
-    def pair(self) -> Any: ...
-    @property
-    def way(self) -> Any: ...
-    @property
-    def devices(self) -> Any: ...
-    @property
-    def tokens_per_s(self) -> Any:
-        """Of the whole system."""
+    `found`: columns of a prediction, latencies or parts of a step. `tokens_per_s`: of the whole system. `needed`: bytes
+    on each device, pairs × ways, what does not fit included. `room`: usable bytes on a device of each pair.
+    """
 
-    @property
-    def needed(self) -> Any:
-        """Bytes on each device, pairs × ways, what does not fit included."""
-
-    @property
-    def room(self) -> Any:
-        """Usable bytes on a device of each pair."""
+    pair: Any
+    way: Any
+    devices: Any
+    found: Any
+    tokens_per_s: Any
+    needed: Any
+    room: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +52,7 @@ class Search:
     pairs: Pairs
     ways: Any
     allowed: Any
-    grid: Any
+    grid: Grid
     site: Site
     known: Calibrated
     catalogue: Catalogue
@@ -75,18 +70,24 @@ class Lens(Protocol):
     @property
     def name(self) -> Literal["inference", "training"]: ...
     @property
+    def wanted(self) -> ServingWanted | TrainingWanted: ...
+    @property
+    def own(self) -> Own | None: ...
+    @property
     def paid(self) -> Paid: ...
     def reach(self, known: Calibrated) -> Reach: ...
-    def pairs(self, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs: ...
+    def labels(self, device: Device, precision: str) -> tuple[str, ...]:
+        """Groups of the fitted constants."""
+
     def ways(self, most: int) -> Any: ...
     def grid(self, pairs: Pairs, ways: Any, allowed: Any, times: Times) -> Grid: ...
-    def meets(self, grid: Any) -> Any:
+    def meets(self, grid: Grid) -> Any:
         """Rows that keep the targets."""
 
     def speed(self, pairs: Pairs, pair: Any, ways: Any, way: Any, times: Times) -> Any:
         """Requests or steps per second of some rows with more of a resource."""
 
-    def missed(self, grid: Any, rows: Any) -> Finding:
+    def missed(self, grid: Grid, rows: Any) -> Finding:
         """The target that the fastest of some rows misses."""
 
     def candidate(self, search: Search, row: int, gains: Mapping[str, float]) -> Candidate: ...
@@ -104,7 +105,7 @@ def ranking_of(
     left = [each for each in devices if each.name not in barred]
     if not left:
         return Ranking(lens.name, (), tuple(rejected), 0)
-    pairs, ways = lens.pairs(left, known, catalogue), lens.ways(site.most_devices)
+    pairs, ways = _pairs(lens, left, known, catalogue), lens.ways(site.most_devices)
     may = allowed(pairs.devices, ways.devices, site)
     units = np.array([1 if shared else each.sold_in for each in pairs.devices])
     whole = Search(pairs, ways, may, lens.grid(pairs, ways, may, Times()), site, known, catalogue, units)
@@ -122,10 +123,42 @@ def ranking_of(
     return Ranking(lens.name, ranked(found, lens.reach(known)), tuple(rejected), len(whole.grid.pair))
 
 
-def offered(lens: Lens, search: Search, row: int, rate: Figure) -> Offer:
-    """What the system of a row costs and draws."""
-    device = search.pairs.devices[int(search.grid.pair[row])]
-    return offer_of(device, search.bought(row), rate, lens.paid, search.catalogue)
+def _pairs(lens: Lens, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs:
+    """Every device with every precision; constants are those of own runs where there are some."""
+    wanted, own = lens.wanted, lens.own
+
+    def labels(device: Device, precision: str) -> tuple[str, ...]:
+        groups = lens.labels(device, precision)
+        return groups if own is None else own.labels(groups, device.name)
+
+    fitted = known if own is None else own.known
+    return pairs_of(devices, wanted.precisions, wanted.shape, fitted, labels, wanted.engine, catalogue)
+
+
+def candidate_of(
+    lens: Lens, search: Search, row: int, gains: Mapping[str, float], *, split: Sequence[str], rate: Figure,
+    times: tuple[Figure, ...], links: Mapping[str, Any],
+) -> Candidate:  # fmt: skip
+    """The system of a row, with what it costs and draws. `split`: names of the columns that are its layout."""
+    grid, ways = search.grid, search.ways
+    pair, way, count = int(grid.pair[row]), int(grid.way[row]), search.bought(row)
+    device = search.pairs.devices[pair]
+    return Candidate(
+        device.name, search.pairs.precisions[pair], count, int(grid.devices[row]),
+        {name: int(getattr(ways, name)[way]) for name in split}, rate, times, limit_of(gains),
+        offer_of(device, count, rate, lens.paid, search.catalogue), float(grid.needed[pair, way] / grid.room[pair]),
+        links=links,
+    )  # fmt: skip
+
+
+def parts_of(found: Any, row: int = 0) -> dict[str, float]:
+    """Seconds of each part of a predicted step in a row, by its name."""
+    return {each.name.removesuffix("_s"): float(np.ravel(getattr(found, each.name))[row]) for each in fields(found)}
+
+
+def sum_of(name: str, parts: Mapping[str, float], **more: Any) -> Figure:
+    """A time as the sum of its parts."""
+    return total(name, "s", [Figure(part, value, "s") for part, value in parts.items()], **more)
 
 
 def reach_in(metric: str, known: Calibrated, engine: str, model: str) -> Reach:

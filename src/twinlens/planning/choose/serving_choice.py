@@ -8,9 +8,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, limit_of
-from twinlens.planning.choose.search import Search, Sold, offered, ranking_of, rate_each, reach_in, together
-from twinlens.planning.choose.site import Pairs, Times, least_of, multiplied, pairs_of, rejection, taken, without_link
+from twinlens.planning.choose.candidate import Candidate, Ranking, Reach
+from twinlens.planning.choose.search import (
+    Grid,
+    Search,
+    Sold,
+    candidate_of,
+    parts_of,
+    ranking_of,
+    rate_each,
+    reach_in,
+    sum_of,
+    together,
+)
+from twinlens.planning.choose.site import Pairs, Times, least_of, multiplied, rejection, taken, without_link
 from twinlens.planning.choose.wanted import RENTED, Own, Paid, ServingWanted, Site, known_on
 from twinlens.planning.fit.answer import copy_layouts, may_group, pipeline_degrees, tensor_degrees, usable
 from twinlens.planning.fit.runtime import runtime_of
@@ -55,33 +66,26 @@ class _Inference:
     def reach(self, known: Calibrated) -> Reach:
         return reach_in("tpot", known, self.wanted.engine, self.wanted.subject.name)
 
-    def pairs(self, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs:
-        wanted = self.wanted
-
-        def labels(device: Device, precision: str) -> tuple[str, ...]:
-            product = stored(precision, wanted.shape).expert_product
-            groups = serving_labels(wanted.engine, device.vendor, architecture(device), product, wanted.shape)
-            return groups if self.own is None else self.own.labels(groups, device.name)
-
-        fitted = known if self.own is None else self.own.known
-        return pairs_of(devices, wanted.precisions, wanted.shape, fitted, labels, wanted.engine, catalogue)
+    def labels(self, device: Device, precision: str) -> tuple[str, ...]:
+        product = stored(precision, self.wanted.shape).expert_product
+        return serving_labels(self.wanted.engine, device.vendor, architecture(device), product, self.wanted.shape)
 
     def ways(self, most: int) -> Ways:
         return serving_ways(self.wanted.shape, most)
 
-    def grid(self, pairs: Pairs, ways: Ways, allowed: Any, times: Times) -> ServingGrid:
+    def grid(self, pairs: Pairs, ways: Ways, allowed: Any, times: Times) -> Grid:
         return serving_grid(self.wanted, pairs, ways, allowed, times)
 
-    def meets(self, grid: ServingGrid) -> Any:
+    def meets(self, grid: Grid) -> Any:
         tpot = np.inf if self.wanted.tpot_s is None else self.wanted.tpot_s
         ttft = np.inf if self.wanted.ttft_s is None else self.wanted.ttft_s
-        return (grid.served.tpot_s <= tpot) & (grid.served.ttft_s <= ttft)
+        return (grid.found.tpot_s <= tpot) & (grid.found.ttft_s <= ttft)
 
     def speed(self, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times) -> Any:
         return serve(self.wanted, pairs, pair, ways, way, times).requests_per_s
 
-    def missed(self, grid: ServingGrid, rows: Any) -> Finding:
-        wanted, served = self.wanted, grid.served
+    def missed(self, grid: Grid, rows: Any) -> Finding:
+        wanted, served = self.wanted, grid.found
         for name, target, values in (("tpot", wanted.tpot_s, served.tpot_s), ("ttft", wanted.ttft_s, served.ttft_s)):
             row = least_of(rows, values)
             if target is not None and values[row] > target:
@@ -92,7 +96,7 @@ class _Inference:
         wanted, grid, ways = self.wanted, search.grid, search.ways
         pair, way = int(grid.pair[row]), int(grid.way[row])
         device, count = search.pairs.devices[pair], search.bought(row)
-        served = Served(**{each.name: float(getattr(grid.served, each.name)[row]) for each in fields(Served)})
+        served = Served(**{each.name: float(getattr(grid.found, each.name)[row]) for each in fields(Served)})
         seen: dict[str, Any] = {
             "groups": ways.groups[way] > 1,
             "device": device.name,
@@ -125,11 +129,8 @@ class _Inference:
             "without_step_s": slow.number, "without_exposed_s": slow_parts["collectives"],
             "domain": device.domain, "model_devices": int(ways.each[way]),
         }  # fmt: skip
-        split = {name: int(getattr(ways, name)[way]) for name in ("tensor", "pipeline", "copies", "groups")}
-        held = float(grid.needed[pair, way] / grid.room[pair])
-        return Candidate(device.name, search.pairs.precisions[pair], count, int(grid.devices[row]), split, each,
-                         (tpot, ttft), limit_of(gains), offered(self, search, row, each), held,
-                         links=links)  # fmt: skip
+        split = ("tensor", "pipeline", "copies", "groups")
+        return candidate_of(self, search, row, gains, split=split, rate=each, times=(tpot, ttft), links=links)
 
     def _step(
         self, pairs: Pairs, pair: int, rates: Rates, layout: Layout, served: Served
@@ -138,8 +139,8 @@ class _Inference:
         fitted = pairs.constants(slice(pair, pair + 1))
         context = self.wanted.prompt + self.wanted.answer / 2.0
         found = decode_step(taken(pairs.work, pair), rates, layout, fitted, served.batch, context)
-        parts = {each.name.removesuffix("_s"): float(np.ravel(getattr(found, each.name))[0]) for each in fields(found)}
-        return total("step", "s", [Figure(name, value, "s") for name, value in parts.items()]), parts
+        parts = parts_of(found)
+        return sum_of("step", parts), parts
 
 
 # Serving on every pair in every layout: memory, then latency and throughput, as arrays.
@@ -164,22 +165,6 @@ class Ways:
         return self.each * self.copies
 
 
-@dataclass(frozen=True, slots=True)
-class ServingGrid:
-    """Rows of what fits: `pair` and `way` are places in the columns; the rest is of each row."""
-
-    pair: Any
-    way: Any
-    devices: Any
-    served: Served
-    tokens_per_s: Any
-    """Answer tokens of the whole system."""
-    needed: Any
-    """Bytes on each device, pairs × ways, what does not fit included."""
-    room: Any
-    """Usable bytes on a device of each pair."""
-
-
 def serving_ways(shape: DecoderShape, most: int) -> Ways:
     """Every legal layout of at most so many devices."""
     plain = [(tensor, pipeline, 1) for tensor in tensor_degrees(shape, most)
@@ -190,7 +175,7 @@ def serving_ways(shape: DecoderShape, most: int) -> Ways:
     return Ways(*np.array(rows, dtype=np.float64).T)
 
 
-def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, times: Times = Times()) -> ServingGrid:
+def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, times: Times = Times()) -> Grid:
     """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
     plans = [_plan(wanted, precision) for precision in pairs.precisions]
     users = np.ceil(wanted.users / ways.copies)
@@ -202,7 +187,7 @@ def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, 
     pair, way = np.nonzero(allowed & legal & (needed <= room[:, None]))
     served = serve(wanted, pairs, pair, ways, way, times)
     tokens = served.requests_per_s * wanted.answer * ways.copies[way]
-    return ServingGrid(pair, way, ways.devices[way], served, tokens, needed, room)
+    return Grid(pair, way, ways.devices[way], served, tokens, needed, room)
 
 
 def serve(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times = Times()) -> Served:

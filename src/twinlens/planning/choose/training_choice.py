@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from twinlens.planning.choose.candidate import Candidate, Ranking, Reach, limit_of
-from twinlens.planning.choose.search import Search, offered, ranking_of, rate_each, reach_in
-from twinlens.planning.choose.site import Pairs, Times, least_of, multiplied, pairs_of, rejection, taken, without_link
+from twinlens.planning.choose.candidate import Candidate, Ranking, Reach
+from twinlens.planning.choose.search import (
+    Grid,
+    Search,
+    candidate_of,
+    parts_of,
+    ranking_of,
+    rate_each,
+    reach_in,
+    sum_of,
+)
+from twinlens.planning.choose.site import Pairs, Times, least_of, multiplied, rejection, taken, without_link
 from twinlens.planning.choose.wanted import RENTED, Own, Paid, Site, TrainingWanted, known_on
 from twinlens.planning.fit.answer import expert_degrees, pipeline_degrees, tensor_degrees, usable
 from twinlens.planning.fit.training import Training, training_bytes
@@ -22,7 +31,7 @@ from twinlens.planning.prediction.training import TrainingLayout, TrainingParts,
 from twinlens.record.finding import Finding
 from twinlens.spec.catalogue import Catalogue
 from twinlens.spec.device import Device
-from twinlens.theory.figure import Figure, Input, total
+from twinlens.theory.figure import Input
 from twinlens.theory.sharding import Split
 
 _EXPOSED = ("tensor", "expert", "data")
@@ -56,61 +65,47 @@ class _Training:
     def reach(self, known: Calibrated) -> Reach:
         return reach_in(self.metric, known, self.wanted.engine, self.wanted.subject.name)
 
-    def pairs(self, devices: Sequence[Device], known: Calibrated, catalogue: Catalogue) -> Pairs:
-        wanted = self.wanted
-
-        def labels(device: Device, precision: str) -> tuple[str, ...]:
-            adapters = wanted.method != "full"
-            arch = architecture(device)
-            groups = training_labels(wanted.engine, arch, precision, wanted.shape, adapters=adapters)
-            return groups if self.own is None else self.own.labels(groups, device.name)
-
-        fitted = known if self.own is None else self.own.known
-        return pairs_of(devices, wanted.precisions, wanted.shape, fitted, labels, wanted.engine, catalogue)
+    def labels(self, device: Device, precision: str) -> tuple[str, ...]:
+        wanted, arch = self.wanted, architecture(device)
+        return training_labels(wanted.engine, arch, precision, wanted.shape, adapters=wanted.method != "full")
 
     def ways(self, most: int) -> TrainingWays:
         return training_ways(self.wanted, most)
 
-    def grid(self, pairs: Pairs, ways: TrainingWays, allowed: Any, times: Times) -> TrainingGrid:
+    def grid(self, pairs: Pairs, ways: TrainingWays, allowed: Any, times: Times) -> Grid:
         return training_grid(self.wanted, pairs, ways, allowed, times)
 
-    def meets(self, grid: TrainingGrid) -> Any:
+    def meets(self, grid: Grid) -> Any:
         return grid.tokens_per_s >= (0.0 if self.wanted.tokens_per_s is None else self.wanted.tokens_per_s)
 
     def speed(self, pairs: Pairs, pair: Any, ways: TrainingWays, way: Any, times: Times) -> Any:
         return 1.0 / train(self.wanted, pairs, pair, ways, way, times).total_s
 
-    def missed(self, grid: TrainingGrid, rows: Any) -> Finding:
-        row = least_of(rows, grid.seconds)
+    def missed(self, grid: Grid, rows: Any) -> Finding:
+        row = least_of(rows, grid.found.total_s)
         return rejection(
             "deadline", best_tokens_per_s=float(grid.tokens_per_s[row]), tokens_per_s=self.wanted.tokens_per_s,
             devices=int(grid.devices[row]),
         )  # fmt: skip
 
     def candidate(self, search: Search, row: int, gains: Mapping[str, float]) -> Candidate:
-        wanted, grid, ways = self.wanted, search.grid, search.ways
+        wanted, grid = self.wanted, search.grid
         pair, way = int(grid.pair[row]), int(grid.way[row])
         device, count = search.pairs.devices[pair], search.bought(row)
-        parts = {each.name.removesuffix("_s"): float(getattr(grid.parts, each.name)[row])
-                 for each in fields(grid.parts)}  # fmt: skip
+        parts = parts_of(grid.found, row)
         known = known_on(device.name, self.own, search.known)
         band = known.band(self.metric, device=device.name, engine=wanted.engine, model=wanted.subject.name)
-        seconds = float(grid.seconds[row])
-        step = total(
-            "training-step", "s", [Figure(name, value, "s") for name, value in parts.items()],
-            low=seconds * band.low, high=seconds * band.high, level=LEVEL, source=known.fitted_on,
-        )  # fmt: skip
+        seconds = float(grid.found.total_s[row])
+        ends = {"low": seconds * band.low, "high": seconds * band.high, "level": LEVEL}
+        step = sum_of("training-step", parts, **ends, source=known.fitted_on)
         each = rate_each(
             (Input("sequences", wanted.sequences, "sequences"), Input("length", wanted.length, "tokens"), step,
              Input("devices", count, "devices")),
             "{0} × {1} / {2} / {3}", float(grid.tokens_per_s[row]) / count, band, known.fitted_on,
         )  # fmt: skip
-        split = {name: int(getattr(ways, name)[way]) for name in ("data", "tensor", "pipeline", "expert", "zero")}
-        split |= {"microbatch": int(ways.microbatch[way]), "recompute": int(ways.recompute[way])}
-        held = float(grid.needed[pair, way] / grid.room[pair])
-        return Candidate(device.name, search.pairs.precisions[pair], count, int(grid.devices[row]), split, each,
-                         (step,), limit_of(gains), offered(self, search, row, each), held,
-                         links=self._links(search, pair, way, parts, seconds))  # fmt: skip
+        links = self._links(search, pair, way, parts, seconds)
+        split = ("data", "tensor", "pipeline", "expert", "zero", "microbatch", "recompute")
+        return candidate_of(self, search, row, gains, split=split, rate=each, times=(step,), links=links)
 
     def _links(self, search: Search, pair: int, way: int, parts: Mapping[str, float], seconds: float) -> dict[str, Any]:
         """Exposed communication and bubble, and the same step where devices have their bus alone."""
@@ -151,23 +146,6 @@ class TrainingWays:
         return self.tensor * self.pipeline * self.data
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingGrid:
-    """Rows of what fits: `pair` and `way` are places in the columns; the rest is of each row."""
-
-    pair: Any
-    way: Any
-    devices: Any
-    parts: TrainingParts
-    seconds: Any
-    """Of a step."""
-    tokens_per_s: Any
-    needed: Any
-    """Bytes on each device, pairs × ways."""
-    room: Any
-    """Usable bytes on a device of each pair."""
-
-
 def training_ways(wanted: TrainingWanted, most: int) -> TrainingWays:
     """Every legal layout of at most so many devices whose copies share the batch evenly."""
     shape, rows = wanted.shape, []
@@ -186,17 +164,16 @@ def training_ways(wanted: TrainingWanted, most: int) -> TrainingWays:
 
 def training_grid(
     wanted: TrainingWanted, pairs: Pairs, ways: TrainingWays, allowed: Any, times: Times = Times()
-) -> TrainingGrid:
+) -> Grid:
     """Everything that fits. `allowed`: pairs × ways, False where the site forbids it."""
     each = needed_bytes(wanted, ways)
     room = np.array([usable(each, MEMORY_SHARE).number for each in pairs.devices])
     room = times.memory * np.minimum(room, pairs.rates.memory_bytes)
     pair, way = np.nonzero(allowed & (each[None, :] <= room[:, None]))
     parts = train(wanted, pairs, pair, ways, way, times)
-    step = parts.total_s
-    rate = wanted.sequences * wanted.length / step
+    rate = wanted.sequences * wanted.length / parts.total_s
     needed = np.broadcast_to(each, (len(room), len(each)))
-    return TrainingGrid(pair, way, ways.devices[way], parts, step, rate, needed, room)
+    return Grid(pair, way, ways.devices[way], parts, rate, needed, room)
 
 
 def train(
