@@ -11,9 +11,9 @@ import heapq
 import math
 from typing import TYPE_CHECKING
 
-from twinlens.simulation.blocks import blocks_of
-from twinlens.simulation.pairs import pairs_of
-from twinlens.simulation.sequence import Sequence
+from twinlens.simulation.state.blocks import blocks_of
+from twinlens.simulation.state.pairs import pairs_of
+from twinlens.simulation.state.sequence import Sequence
 from twinlens.simulation.work import DONE
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def amounts_of(engine: Engine) -> tuple[int, float, int, float]:
     longest = max(batch, key=lambda each: each.steps)
     if not longest.made:
         return rows, 0.0, rows * (prompt - 1), rows * pairs_of(0, prompt, window)
-    context = prompt + 1 + (longest.made - 1) * longest.pace
+    context = longest.context(prompt)
     context = context if window is None else min(context, window)
     return rows, rows * context, rows * engine.rules.num_speculative_tokens, 0.0
 

@@ -15,16 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.simulation.batches import batch_step, next_batch_s
-from twinlens.simulation.blocks import ENDLESS, Blocks, Cache
 from twinlens.simulation.fits import check_work, checked_law, checked_rules, refused
 from twinlens.simulation.law import StepLaw
+from twinlens.simulation.leap import leap
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.outcome import served
-from twinlens.simulation.pairs import decode_steps, pairs_of
-from twinlens.simulation.prefix_cache import PrefixCache
 from twinlens.simulation.rules import Rules
-from twinlens.simulation.sequence import Sequence
-from twinlens.simulation.work import DONE, REFUSED, Floats, Served, Work
+from twinlens.simulation.state.blocks import ENDLESS, Blocks, Cache
+from twinlens.simulation.state.pairs import decode_steps, pairs_of
+from twinlens.simulation.state.prefix_cache import PrefixCache
+from twinlens.simulation.state.sequence import Sequence
+from twinlens.simulation.state.steps import StepEnds
+from twinlens.simulation.work import DONE, REFUSED, Served, Work
 
 
 @dataclass(slots=True)
@@ -39,11 +41,19 @@ class Engine:
     """Virtual time of one engine: `add` requests as they arrive, `run_until` a time, look at what has happened.
 
     Add in the order of arrival, each after `run_until` its arrival: steps that begin earlier do not see it. `now_s` is
-    the end of the last step. `finished` has the sequences that are done, until somebody takes them out.
+    the end of the last step. `leaps`: equal steps are passed together. `finished` has the sequences that are done,
+    until somebody takes them out.
     """
 
     def __init__(
-        self, rules: Rules, law: StepLaw, noise: Noise | None = None, *, number: int = 0, tokens: bool = True
+        self,
+        rules: Rules,
+        law: StepLaw,
+        noise: Noise | None = None,
+        *,
+        number: int = 0,
+        tokens: bool = True,
+        leaps: bool = True,
     ) -> None:
         self.rules, self.law = checked_rules(rules), checked_law(law)
         self.number = number
@@ -58,7 +68,9 @@ class Engine:
         self.steps = 0
         self.busy_s = 0.0
         self.added = 0
-        self.step_end_s: list[float] | None = [] if tokens else None
+        self.leaps = leaps
+        self.stuck = False
+        self.ends = StepEnds(self.factors) if tokens else None
 
     def add(
         self, arrival_s: float, prompt: int, output: int, *, priority: int = 0, group: int = -1, shared: int = 0
@@ -75,6 +87,7 @@ class Engine:
         if not self.waiting and not self.running:
             self.now_s = max(self.now_s, arrival_s)
         heapq.heappush(self.waiting, (new.urgency, new))
+        self.stuck = False
         return new
 
     def close(self) -> None:
@@ -95,6 +108,8 @@ class Engine:
         """All steps that begin before `until_s`."""
         while (start_s := self.next_s) < until_s:
             self.now_s = start_s
+            if self.leaps and leap(self, until_s):
+                continue
             if self.rules.batching == "continuous":
                 self.step()
             else:
@@ -116,27 +131,27 @@ class Engine:
     def step(self) -> None:
         """One step: choose pieces, let time pass, hand out tokens."""
         pieces, budget, preempted = self._continue()
+        going = len(pieces)
         if not preempted:
             self._admit(pieces, budget)
         self.pass_time(*self._amounts(pieces))
+        same = not preempted and len(pieces) == going and all(piece.sequence.decoding for piece in pieces)
         for piece in pieces:
             self._advance(piece.sequence, piece.tokens)
         self.running = [each for each in self.running if each.outcome != DONE]
+        self.stuck = same and len(self.running) == going and self.rules.sliding_window is None
 
     def pass_time(self, rows: int, context: float, tokens: int, pairs: float) -> None:
         """A step with so much work lasts as long as the law says, times its noise."""
         seconds = self.law.seconds(rows, context, tokens, pairs)
         if self.factors:
             seconds *= self.factors.next()
+        start_s = self.now_s
         self.now_s += seconds
         self.busy_s += seconds
         self.steps += 1
-        if self.step_end_s is not None:
-            self.step_end_s.append(self.now_s)
-
-    def ends(self) -> Floats:
-        """Ends of all steps so far, where they were kept. Shape: (steps,)."""
-        return np.array(self.step_end_s or [])
+        if self.ends:
+            self.ends.stretches += (start_s, 1, seconds, 0.0, -1)
 
     def _continue(self) -> tuple[list[Piece], int, bool]:
         """Pieces of running requests, the budget that they leave, and whether somebody was preempted."""
@@ -207,7 +222,7 @@ class Engine:
 
     def context(self, sequence: Sequence) -> float:
         """Tokens that its next token attends to."""
-        context = sequence.prompt + 1 + (sequence.made - 1) * sequence.pace
+        context = sequence.context(sequence.prompt)
         return context if self.rules.sliding_window is None else min(context, self.rules.sliding_window)
 
     def _advance(self, sequence: Sequence, tokens: int) -> None:
@@ -217,15 +232,19 @@ class Engine:
             if sequence.computed < sequence.goal:
                 return
         self.bring(sequence)
+        self.settle(sequence)
+
+    def settle(self, sequence: Sequence) -> None:
+        """All of its tokens but the last are computed; if that was the last of all, its blocks are free."""
         sequence.computed = sequence.goal = sequence.prompt + sequence.tokens(sequence.made) - 1
         if sequence.outcome == DONE:
             self.cache.release(sequence)
 
-    def bring(self, sequence: Sequence) -> None:
-        """A moment of its answer: the first token, or those of a decode step; and the end with the last."""
+    def bring(self, sequence: Sequence, moments: int = 1) -> None:
+        """Moments of its answer, with the last steps: the first token, those of decode steps; the end with the last."""
         if not sequence.made:
             sequence.first_token_s = self.now_s
-        sequence.came(self.steps - 1)
+        sequence.came(self.steps - moments, moments)
         if sequence.made == sequence.steps + 1:
             sequence.outcome, sequence.end_s = DONE, self.now_s
             self.finished.append(sequence)
@@ -239,13 +258,15 @@ def serve(
     noise: Noise | None = None,
     horizon_s: float | None = None,
     tokens: bool = True,
+    leaps: bool = True,
 ) -> Served:
     """All of the work through one engine, until it is done or virtual time has reached the horizon.
 
-    The law's `before_s` and `after_s` are not in it: add them outside. Raises BadInput before any work.
+    The law's `before_s` and `after_s` are not in it: add them outside. `tokens`: keep the time of every token.
+    `leaps`: pass equal steps together, which gives the same times sooner. Raises BadInput before any work.
     """
     check_work(work, rules)
-    engine = Engine(rules, law, noise, tokens=tokens)
+    engine = Engine(rules, law, noise, tokens=tokens, leaps=leaps)
     until_s = math.inf if horizon_s is None else horizon_s
     sequences = []
     for arrival_s, prompt, output, priority, group, shared in rows_of(work):
@@ -253,7 +274,7 @@ def serve(
         sequences.append(engine.add(arrival_s, prompt, output, priority=priority, group=group, shared=shared))
     engine.close()
     engine.run_until(until_s)
-    return served(sequences, None, (engine.ends(),) if tokens else None, horizon_s)
+    return served(sequences, None, (engine.ends.written(),) if engine.ends else None, horizon_s)
 
 
 def rows_of(work: Work) -> Iterator[tuple[float, int, int, int, int, int]]:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.simulation.blocks import blocks_of
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.rules import Rules
+from twinlens.simulation.state.blocks import blocks_of
 from twinlens.simulation.work import Ints, Work
 
 _AT_LEAST_ONE = ("max_num_batched_tokens", "max_num_seqs", "block_size", "batch_size")

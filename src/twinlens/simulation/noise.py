@@ -41,6 +41,8 @@ class Factors:
     factors: list[float] = field(default_factory=list)
     sums: list[float] = field(default_factory=list)
     moments: list[float] = field(default_factory=list)
+    drawn: list[list[float]] = field(default_factory=list)
+    """All buffers so far, the present one last."""
 
     def next(self) -> float:
         """The factor of the next step."""
@@ -56,5 +58,21 @@ class Factors:
         starts = self.generator.integers(0, len(measured), -(-BUFFER // block))
         drawn = measured[(starts[:, None] + np.arange(block)) % len(measured)].ravel()[:BUFFER]
         self.at, self.factors = 0, drawn.tolist()
-        self.sums = np.concatenate([[0.0], np.cumsum(drawn)]).tolist()
-        self.moments = np.concatenate([[0.0], np.cumsum(np.arange(BUFFER) * drawn)]).tolist()
+        self.drawn.append(self.factors)
+        self.sums, self.moments = (each[0].tolist() for each in _running(drawn[None, :]))
+
+    @property
+    def place(self) -> int:
+        """Place of the next factor among all."""
+        return (len(self.drawn) - 1) * BUFFER + self.at
+
+    def running_sums(self) -> tuple[Floats, Floats]:
+        """Running sums of all buffers, as `sums` and `moments` have them. Shapes: (buffers, factors + 1)."""
+        return _running(np.array(self.drawn).reshape(-1, BUFFER))
+
+
+def _running(drawn: Floats) -> tuple[Floats, Floats]:
+    """Running sums of factors, and of place × factor, each from 0. Shapes: (buffers, factors + 1)."""
+    weighted = np.arange(drawn.shape[1]) * drawn
+    sums, moments = (np.pad(np.cumsum(each, axis=1), ((0, 0), (1, 0))) for each in (drawn, weighted))
+    return sums, moments

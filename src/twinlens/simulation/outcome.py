@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from twinlens.simulation.sequence import Sequence
+from twinlens.simulation.state.sequence import Sequence
 from twinlens.simulation.work import DONE, REFUSED, UNFINISHED, Floats, Ints, Served, Tokens
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from twinlens.simulation.sequence import Sequence
+from twinlens.simulation.state.sequence import Sequence
 
 ENDLESS = 1 << 60
 """Blocks of a cache without a bound."""

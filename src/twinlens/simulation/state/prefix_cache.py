@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from twinlens.simulation.blocks import ENDLESS, blocks_of, out_of_window
-from twinlens.simulation.sequence import Sequence
+from twinlens.simulation.state.blocks import ENDLESS, blocks_of, out_of_window
+from twinlens.simulation.state.sequence import Sequence
 
 Key = tuple[int, int]
 

@@ -43,8 +43,6 @@ class Sequence:
     kept: int = 0
     moments: list[tuple[int, int]] = field(default_factory=list)
     """Pairs (`made`, step of the engine): from there on one more moment with each step, until the next pair."""
-    tick: int = 0
-    """While leaps carry it: the step of the engine at which `made` and `computed` were true (`leap.py`)."""
 
     @property
     def urgency(self) -> tuple[int, int]:
@@ -73,11 +71,22 @@ class Sequence:
         self.computed = 0
         self.preemptions += 1
 
-    def came(self, step: int) -> None:
-        """Tokens of it came with this step."""
+    def context(self, prompt: int) -> float:
+        """Tokens that its next token attends to, behind so long a prompt."""
+        return prompt + 1 + (self.made - 1) * self.pace
+
+    def steps_below(self, window: int | None, prompt: int) -> int:
+        """Decode steps, from the next one on, until its context is no longer within the window; 0: it is not now."""
+        if window is None:
+            return self.steps + 1
+        short = window - self.context(prompt)
+        return int(short / self.pace) + 1 if short > 0 else 0
+
+    def came(self, step: int, moments: int) -> None:
+        """Tokens of it came with so many steps from this one on."""
         if not self.moments or step - self.made != self.moments[-1][1] - self.moments[-1][0]:
             self.moments.append((self.made, step))
-        self.made += 1
+        self.made += moments
 
     def come(self) -> list[int]:
         """Steps of the engine with which its tokens came, one a moment. Shape: (made,)."""

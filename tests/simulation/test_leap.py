@@ -1,0 +1,33 @@
+"""Leaps give what the step loop gives, on any work under any rules."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.simulation.workloads import laws, noises, rules_for, works
+
+from twinlens.simulation.engine import serve
+from twinlens.simulation.work import Served, all_token_times_s
+
+
+def same(one: Served, other: Served) -> None:
+    """Asserts the same outcome, to 10⁻⁹ s."""
+    for name in ("outcome", "preemptions", "cached_tokens"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+    for name in ("start_s", "first_token_s", "end_s"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=0, atol=1e-9, err_msg=name)
+    (times, places), (other_times, other_places) = all_token_times_s(one), all_token_times_s(other)
+    np.testing.assert_array_equal(places, other_places)
+    np.testing.assert_allclose(times, other_times, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=int(__import__("os").environ.get("LEAP_EXAMPLES", "200")), deadline=None)
+@given(st.data())
+def test_leaps_give_what_the_step_loop_gives(data: st.DataObject) -> None:
+    work = data.draw(works())
+    rules = data.draw(rules_for(work))
+    law, noise = data.draw(laws()), data.draw(noises())
+    horizon_s = data.draw(st.sampled_from([None, None, 0.5]))
+    stepped = serve(work, law, rules, noise=noise, horizon_s=horizon_s, leaps=False)
+    same(serve(work, law, rules, noise=noise, horizon_s=horizon_s), stepped)
