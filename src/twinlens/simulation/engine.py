@@ -139,7 +139,16 @@ class Engine:
         for piece in pieces:
             self._advance(piece.sequence, piece.tokens)
         self.running = [each for each in self.running if each.outcome != DONE]
-        self.stuck = same and len(self.running) == going and self.rules.sliding_window is None
+        self.stuck = same and len(self.running) == going and self._stays_stuck()
+
+    def _stays_stuck(self) -> bool:
+        """Whether a request that cannot start now cannot start either while the same ones go on.
+
+        A window gives blocks back; and a first piece may fit once blocks that it would have found are evicted.
+        """
+        rules = self.rules
+        evicts = rules.enable_prefix_caching and rules.num_gpu_blocks is not None
+        return rules.sliding_window is None and (rules.scheduler_reserve_full_isl or not evicts)
 
     def pass_time(self, rows: int, context: float, tokens: int, pairs: float) -> None:
         """A step with so much work lasts as long as the law says, times its noise."""
