@@ -21,7 +21,7 @@ from twinlens.simulation.engine import Engine, serve
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.rules import Rules
-from twinlens.simulation.sequence import Sequence
+from twinlens.simulation.state.sequence import Sequence
 from twinlens.simulation.work import DONE, REFUSED, UNFINISHED, Floats, Ints, Served, Work, all_token_times_s
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from aiohttp.http_writer import StreamWriter
 
 from twinlens.network.wakeup import Timer
-from twinlens.simulation.sequence import Sequence
 from twinlens.simulation.server.answer import Answer
 from twinlens.simulation.server.fault import Fault
 from twinlens.simulation.server.replicas import Replicas
+from twinlens.simulation.state.sequence import Sequence
 
 
 @dataclass(slots=True, eq=False)

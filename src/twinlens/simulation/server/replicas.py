@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from twinlens.simulation.engine import Engine
-from twinlens.simulation.sequence import Sequence as Request
 from twinlens.simulation.server.asked import Asked
 from twinlens.simulation.server.metrics import State
+from twinlens.simulation.state.sequence import Sequence as Request
 
 Route = Callable[[Sequence[Engine]], int]
 """The engine that takes the next request."""
