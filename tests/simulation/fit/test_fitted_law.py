@@ -65,6 +65,15 @@ def test_noise_has_mean_one_and_keeps_its_spells() -> None:
     assert np.corrcoef(noise[1:], noise[:-1])[0, 1] > 0.6
 
 
+def test_a_step_of_no_length_spoils_no_law() -> None:
+    # Two chunks of one request that were read at once have one time, and a step between them.
+    observed = server(1)
+    seconds = observed.seconds.copy()
+    seconds[100] = 0.0
+    constants = least_squares([Observed("x", observed.work, seconds)]).constants
+    assert constants == pytest.approx(least_squares([observed]).constants, rel=0.1)
+
+
 def test_what_prompts_of_one_length_cannot_tell_is_not_known_and_says_why() -> None:
     law = law_of_servers(server(2, alike=True))
     assert law.constants["pair_s"].value is None

@@ -104,7 +104,7 @@ def test_runs_that_cannot_teach_say_why() -> None:
     assert "not valid (too short)" in refusal(short)
     assert "interrupted, not finished" in refusal(replace(good, state="interrupted"))
     assert "no run of requests under load" in refusal(_published("2026-11-20-epyc-2core")[0])
-    assert "differ in max_num_seqs" in refusal(good, _published("2026-11-22-url-epyc-2core")[1])
+    assert "differ in precision, executor, max_num_seqs" in refusal(good, _published("2026-11-22-url-epyc-2core")[1])
     server = good.sections.server
     assert server is not None
     several = replace(good, sections=replace(good.sections, server=replace(server, replicas=2)))

@@ -86,16 +86,21 @@ def rules_of(run: Run) -> tuple[Rules, tuple[str, ...]]:
 
 
 def _common_rules(runs: Sequence[Run]) -> tuple[Rules, tuple[str, ...]]:
-    (rules, assumed), *others = map(rules_of, runs)
-    for run, (other, _) in zip(runs[1:], others, strict=True):
-        differing = [name for name in _FACTS if getattr(other, name) != getattr(rules, name)]
+    first, (rules, assumed) = runs[0], rules_of(runs[0])
+    for run in runs[1:]:
+        other, _ = rules_of(run)
+        asked = {
+            "model": run.spec.workload.model != first.spec.workload.model,
+            "precision": run.spec.point.precision != first.spec.point.precision,
+            "executor": run.spec.executor != first.spec.executor,
+        }
+        differing = [name for name, differs in asked.items() if differs]
+        differing += [name for name in _FACTS if getattr(other, name) != getattr(rules, name)]
         if differing:
             raise BadInput(
-                f"{runs[0].id} and {run.id} differ in {', '.join(differing)}: learn from runs of one setting",
+                f"{first.id} and {run.id} differ in {', '.join(differing)}: learn from runs of one setting",
                 code=UNTEACHABLE,
             )
-        if (mine := run.spec.workload.model) != (first := runs[0].spec.workload.model):
-            raise BadInput(f"the runs serve {first} and {mine}: learn from runs of one model", code=UNTEACHABLE)
     return rules, assumed
 
 

@@ -23,6 +23,7 @@ _FIRST_KEPT = ("fixed_s", "row_s", "before_s", "token_s", "context_s", "pair_s")
 _LEAST_OWN = 0.01
 """Share of a column's size that the columns before it do not make: below it nobody can tell them apart."""
 _ROUNDS = 6
+_LEAST_USUAL = 1e-3  # of the median: no ratio is beyond all measure
 _OUTLYING = 2.0  # times the median ratio: beyond it a step counts less, so that no spell of slow ones tilts the law
 _LAGS = (1, 4, 16, 64)
 
@@ -77,14 +78,15 @@ def least_squares(observed: Sequence[Observed]) -> Fit:
     kept = _told_apart(
         np.concatenate([each.work for each in observed]), np.concatenate([each.seconds for each in observed])
     )
-    usual = [np.asarray(each.seconds) for each in observed]
+    usual = [np.full(len(each.seconds), np.median(each.seconds)) for each in observed]
     constants = np.zeros(len(TERMS))
     for _ in range(_ROUNDS):
         sums = tuple(map(_sums, observed, usual, levels, before))
         constants = solve(sums, kept)
         levels, before = _levels(observed, constants)
         constants, levels, before = _centred(constants, levels, before)
-        usual = [_own_work(*each) @ constants for each in zip(observed, levels, before, strict=True)]
+        law_s = [_own_work(*each) @ constants for each in zip(observed, levels, before, strict=True)]
+        usual = [np.maximum(each, _LEAST_USUAL * np.median(each)) for each in law_s]
     sums = tuple(map(_sums, observed, usual, levels, before))
     ratios = tuple((each.seconds / law_s)[_is_step(each)] for each, law_s in zip(observed, usual, strict=True))
     return Fit(constants, kept, levels, before, ratios, sums)
@@ -119,7 +121,7 @@ def _mean_matched(constants: Floats, sums: Sequence[Sums], *, is_asked: bool) ->
 
 def _told_apart(work: Floats, seconds: Floats) -> tuple[str, ...]:
     """Terms that the work tells apart, in the order in which they are asked for."""
-    relative = work / np.maximum(seconds, 1e-9)[:, None]
+    relative = work / np.maximum(seconds, np.median(seconds))[:, None]
     kept: list[str] = []
     for name in _FIRST_KEPT:
         column = relative[:, TERMS.index(name)]
