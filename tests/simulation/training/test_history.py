@@ -36,7 +36,7 @@ def test_a_run_without_failures_by_hand() -> None:
 
 
 def test_steps_left_after_the_last_whole_interval_end_with_a_save() -> None:
-    found = gone(plan(5, save_every=2, save_s=1.0))
+    found = gone(plan(5, save_every=2, save_s=1.0, evaluate_s=0))
     assert found.first.tolist() == [0, 2, 4, 5]
     assert found.parts_s["checkpoint"] == 3.0
 

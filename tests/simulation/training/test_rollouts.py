@@ -20,6 +20,8 @@ def test_a_synchronous_loop_by_hand() -> None:
     assert found.begin_s.tolist() == [0, 0, 1, 5.5, 5.5, 6.5, 11, 11, 12]
     assert found.done_s.tolist() == [5, 10.5, 16]
     assert found.age.tolist() == [0] * 9
+    steps = trained(Loop(2, 3, 1.0, 0.5), np.array([2.0, 1.0, 3.0]), 3, np.array([1.0, 2.0]))
+    assert steps.done_s.tolist() == [5, 11.5, 17]
     assert 1 / found.updates_per_s == pytest.approx(5.5)
 
 

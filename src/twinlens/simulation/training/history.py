@@ -93,7 +93,7 @@ def history(plan: Plan, random: np.random.Generator) -> History:
     place = steps + np.cumsum(looks)
     is_step = np.zeros(len(steps) + int(looks.sum()), bool)
     is_step[place] = True
-    row_s = np.full(len(is_step), plan.evaluate_s)
+    row_s = np.full(len(is_step), float(plan.evaluate_s))
     row_s[place] = plan.step_s + plan.data_s
     lasts = np.append(steps[plan.save_every - 1 :: plan.save_every] if plan.save_every else [], steps[-1:])
     first = np.concatenate([[0], place[np.unique(lasts).astype(np.int64)] + 1])

@@ -59,14 +59,16 @@ class Trained:
         return float((self.done_s - self.step_s).sum() / (self.done_s[-1] - self.step_s[0]))
 
 
-def trained(loop: Loop, rollout_s: Floats, updates: int) -> Trained:
+def trained(loop: Loop, rollout_s: Floats, updates: int, train_s: Floats | None = None) -> Trained:
     """So many updates. `rollout_s` [samples]: seconds of each rollout, in the order of their beginning; from the first
-    on again where there are fewer than needed. A step takes the samples that ended first. Raises BadInput.
+    on again where there are fewer than needed. `train_s` [steps]: of each step, likewise, in place of the loop's. A
+    step takes the samples that ended first. Raises BadInput.
 
     A rollout begins only while the samples begun are fewer than (updates loaded + 1 + ahead) × batch, as AReaL limits
     them (arXiv 2505.24298).
     """
     lasts_s = _checked(loop, rollout_s, updates)
+    steps_s = np.array([loop.train_s]) if train_s is None else _above_0(train_s, "steps")
     begins, weights, ends = list[float](), list[int](), list[float]()
     uses, step_s, done_s = list[list[int]](), list[float](), list[float]()
     running: list[tuple[float, int]] = []
@@ -87,7 +89,7 @@ def trained(loop: Loop, rollout_s: Floats, updates: int) -> Trained:
             taken, ready = ready[: loop.batch], ready[loop.batch :]
             uses.append(taken)
             step_s.append(now)
-            done_s.append(now + loop.train_s)
+            done_s.append(now + float(steps_s[len(done_s) % len(steps_s)]))
             loading.append(done_s[-1] + loop.load_s)
         now = min(
             running[0][0] if running else np.inf,
@@ -121,9 +123,14 @@ def _checked(loop: Loop, rollout_s: Floats, updates: int) -> Floats:
         raise BadInput(f"ahead is 0 or more updates, not {loop.ahead}")
     if not (0 < loop.train_s < np.inf and 0 <= loop.load_s < np.inf):
         raise BadInput("a step takes seconds above 0, and loading weights seconds of 0 or more")
-    lasts_s = np.asarray(rollout_s, dtype=np.float64)
-    if not lasts_s.size or not np.isfinite(lasts_s).all() or lasts_s.min() <= 0:
-        raise BadInput("rollouts take seconds above 0, and there must be some")
+    lasts_s = _above_0(rollout_s, "rollouts")
     if loop.ahead is None and loop.slots * loop.train_s > 1e6 * loop.batch * float(lasts_s.mean()):
         raise BadInput("rollouts are a million times faster than steps; give `ahead`, or samples wait without end")
     return lasts_s
+
+
+def _above_0(seconds: Floats, name: str) -> Floats:
+    given = np.asarray(seconds, dtype=np.float64)
+    if not given.size or not np.isfinite(given).all() or given.min() <= 0:
+        raise BadInput(f"{name} take seconds above 0, and there must be some")
+    return given

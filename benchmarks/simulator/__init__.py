@@ -1,0 +1,1 @@
+"""Benchmarks of the simulator: its speed, and real work that it has to agree with."""
