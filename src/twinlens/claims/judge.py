@@ -28,7 +28,7 @@ from twinlens.claims.said import (
 )
 from twinlens.claims.several import conflicts_of, ends_of, ruling_of, with_each
 from twinlens.errors import BadInput
-from twinlens.record.finding import Finding
+from twinlens.record.finding import Finding, each_once
 from twinlens.theory.figure import Figure
 
 _EVERY = ("lens", "model", "precision", "device", "batch", "context")
@@ -150,7 +150,7 @@ def _judged(claim: Claim, found: Sequence[Fitted], left: Sequence[Token]) -> Jud
                 tuple(name for gap in gaps for name in gap.missing) if gaps else tuple(names), subject, decides=decides
             )
         )
-    return Judged(ruling, (*once(findings), *unused))
+    return Judged(ruling, (*each_once(findings), *unused))
 
 
 _BESIDE = ("against", "vs", "vs.", "versus", "compared with", "compared to")
@@ -224,15 +224,6 @@ def _turns(ruling: Ruling, far: Fitted) -> bool:
     other = ruling_of(far)[0]
     is_need = far.answer.refuted is not None and far.answer.refuted.subject == "fewer"
     return not is_need and "wrong" in (ruling, other) and ruling != other
-
-
-def once(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings without those that are there twice."""
-    kept: list[Finding] = []
-    for each in findings:
-        if each not in kept:
-            kept.append(each)
-    return kept
 
 
 def _nothing(claim: Claim) -> Gap:

@@ -25,9 +25,9 @@ from twinlens.planning.need import (
     ruling,
 )
 from twinlens.planning.subject import Subject
-from twinlens.record.finding import Finding
+from twinlens.record.finding import Finding, each_once
 from twinlens.spec.device import Device
-from twinlens.theory.figure import End, Figure, Input, absent, each_once, total
+from twinlens.theory.figure import End, Figure, Input, absent, total
 from twinlens.theory.flop import prefill_flop
 from twinlens.units import HOURS_A_MONTH
 

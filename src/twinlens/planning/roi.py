@@ -8,8 +8,8 @@ from typing import Any
 
 from twinlens.planning.cost.algebra import exact
 from twinlens.planning.outlay import PRICES, SHARES_A_YEAR, Terms, Way, outlay
-from twinlens.record.finding import Finding
-from twinlens.theory.figure import Figure, Input, absent, each_once
+from twinlens.record.finding import Finding, each_once
+from twinlens.theory.figure import Figure, Input, absent
 
 FRONTIER_MONTHS = (6, 12, 24, 36, 48, 60)
 

@@ -52,14 +52,19 @@ def in_words(text: str) -> Finding:
     return decode(Finding, text)
 
 
-def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each finding once; those that disqualify first, then those that warn, each kind in the order given."""
-    order = get_args(Severity)
+def each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each finding once, where it was first said."""
     once: list[Finding] = []
     for finding in findings:
         if finding not in once:
             once.append(finding)
-    return tuple(sorted(once, key=lambda finding: order.index(finding.severity)))
+    return tuple(once)
+
+
+def worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each finding once; those that disqualify first, then those that warn, each kind in the order given."""
+    order = get_args(Severity)
+    return tuple(sorted(each_once(findings), key=lambda finding: order.index(finding.severity)))
 
 
 def _plain(value: Any) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
 from twinlens.record.codec import OPTIONAL, UNWRITTEN, by_fields
 from twinlens.record.estimate import Origin
-from twinlens.record.finding import Finding
+from twinlens.record.finding import Finding, each_once
 from twinlens.theory.law import LAWS, Constant
 
 End = Literal["value", "low", "high"]
@@ -83,15 +83,6 @@ class Figure:
     def all_assumptions(self) -> tuple[Finding, ...]:
         """Its own assumptions and those of the figures that it was computed from, each once."""
         return each_once(_assumptions(self))
-
-
-def each_once(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Each finding once, where it was first said."""
-    once: list[Finding] = []
-    for finding in findings:
-        if finding not in once:
-            once.append(finding)
-    return tuple(once)
 
 
 def product(name: str, unit: str, inputs: Sequence[Input | Figure], **more: Any) -> Figure:

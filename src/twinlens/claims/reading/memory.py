@@ -39,8 +39,7 @@ from twinlens.record.finding import Finding
 from twinlens.spec.device import Device
 from twinlens.theory.figure import Figure, Input, by_law, total
 
-_NEAR = 0.08  # a solution is named by round numbers where these come this close
-_CONTEXTS = tuple(2**power for power in range(9, 21))
+_NEAR = 0.08
 _NEEDS = re.compile(r"(?i)\b(?:needs?|requires?|takes?|wants?|must|demands?|minimum)\b")
 _OF_KV = re.compile(r"(?i)\d ?[GMT]i?B (?:(?:of|for)(?: the)? )?kv\b")
 _LEAVES = re.compile(r"(?i)leav(?:es?|ing) (?:only |about |around |roughly |some )*$")
@@ -56,7 +55,6 @@ _RUNS_ON = re.compile(
 _FORMATS = ("fp16", "int8", "q4_k_m", "4-bit")
 _OF_BARE_SIZE = 0.01
 """How far the parameters of a model may be from its size, where that is multiplied as it is said."""
-_GIB = 1024**3 / 1e9
 
 
 def weights_size(view: View) -> Answer | Gap | None:

@@ -13,10 +13,10 @@ from twinlens.planning.fit.answer import Placement
 from twinlens.planning.fit.serving import Serving
 from twinlens.planning.fit.training import Training
 from twinlens.record.codec import encode
-from twinlens.record.finding import Finding
+from twinlens.record.finding import Finding, each_once
 from twinlens.spec.compatibility import Axis, Rule, Verdict
 from twinlens.spec.device import Device
-from twinlens.theory.figure import Figure, each_once
+from twinlens.theory.figure import Figure
 
 # Compatibility of model, precision, runtime, driver and device, by a dated table; what it lacks is not known.
 

@@ -10,8 +10,8 @@ from twinlens.planning.cost.algebra import computed, over, times
 from twinlens.planning.cost.machine import Machine, Priced
 from twinlens.planning.cost.request import Each, Traffic
 from twinlens.planning.cost.volume import Month
-from twinlens.record.finding import Finding
-from twinlens.theory.figure import Figure, Input, absent, each_once
+from twinlens.record.finding import Finding, each_once
+from twinlens.theory.figure import Figure, Input, absent
 
 
 @dataclass(frozen=True, slots=True)

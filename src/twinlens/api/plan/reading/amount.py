@@ -191,14 +191,6 @@ def span_of(name: str, word: object, most: float) -> tuple[float, float]:
     return ends
 
 
-def given_of(verb: str, options: Mapping[str, object], known: Collection[str]) -> dict[str, object]:
-    """Options that were set. Raises BadInput (TL231) for one that the verb does not have, with the nearest."""
-    for name in options:
-        if name not in known:
-            raise BadInput(f"plan {verb} has no option {short(name)!r}; {nearest(name, known)}", code=UNREADABLE)
-    return {name: value for name, value in options.items() if value is not None}
-
-
 def one_of(name: str, word: object, known: Collection[str]) -> str:
     """A word that is one of some. Raises BadInput (TL231) with the nearest."""
     plain = str(word).strip().lower()
