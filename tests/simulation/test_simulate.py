@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -19,7 +20,7 @@ from twinlens.cli.main import app
 from twinlens.errors import BadInput
 from twinlens.simulation.law import Affine, one
 from twinlens.simulation.points.basis import Basis
-from twinlens.simulation.points.sweep import Point, flips, simulate_point, with_seeds
+from twinlens.simulation.points.sweep import Point, changes, flips, simulate_point, with_seeds
 from twinlens.simulation.rules import Rules
 from twinlens.spec.study import Study
 
@@ -113,6 +114,28 @@ def test_policies_meet_the_same_arrivals_and_one_is_chosen(law: Path) -> None:
     assert waits["continuous"] < waits["dynamic(8,50ms)"] < waits["static(8)"]
     assert found.chosen[4.0] == ("continuous",)
     assert "lowest TTFT p99 at 4/s: continuous" in " ".join(repr(found).split())
+
+
+def test_what_requests_of_a_policy_wait_for_is_told_apart(law: Path) -> None:
+    found = tl.simulate("chat", law=law, at=["rate_per_s=4"], seeds=1, dry=True, set_=["protocol.duration_s=15"],
+                        batching="continuous,static(4),dynamic(4,50ms)")  # fmt: skip
+    plain, static, dynamic = ({name: each.value for name, each in point.figures.items()} for point in found.points)
+    assert "gathering_s" not in plain
+    assert dynamic["gathering_s"] <= 0.05 < static["gathering_s"]
+    (table,) = [point.repeats[0].played.table for point in found.points if point.policy == "static(4)"]
+    waited = np.mean([row["released_ns"] - row["intended_ns"] for row in table.to_pylist()]) / 1e9
+    assert sum(static[name] for name in ("gathering_s", "blocked_s", "slots_s")) == pytest.approx(waited, rel=1e-6)
+
+
+def test_a_what_if_is_told_over_the_same_without_it_by_the_same_draws(law: Path) -> None:
+    found = tl.simulate("chat", law=law, at=["rate_per_s=4"], seeds=2, dry=True,
+                        set_=["overhead*2", "protocol.duration_s=15"])  # fmt: skip
+    assert found.changed == ("overhead*2", "protocol.duration_s=15")
+    ratio = changes(found.before[0], found.points[0], "tpot_s_p50")
+    assert ratio.value == pytest.approx(0.012 / 2 / 0.0124 + 0.0004 / 0.0124, rel=0.5)
+    assert "TPOT p50 ×" in " ".join(repr(found).split())
+    plain = tl.simulate("chat", law=law, at=["rate_per_s=4"], seeds=1, dry=True, set_=["protocol.duration_s=5"])
+    assert plain.before == ()
 
 
 def test_the_choice_flips_between_the_rates_where_another_policy_is_the_best() -> None:

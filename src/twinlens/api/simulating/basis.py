@@ -66,7 +66,7 @@ def learnt(like: Sequence[Any]) -> Basis:
     source = f"{len(runs)} measured run{'' if len(runs) == 1 else 's'} of {known.servers} server"
     source += "" if known.servers == 1 else "s"
     return Basis(
-        replace(known.law, source=source), known.rules, known.draws, known.noise, known.before_each_s, reach,
+        replace(known.law, source=source), known.rules, known.draws, known.noise, reach,
         _product(runs), (*known.doubts, *assumed),
     )  # fmt: skip
 

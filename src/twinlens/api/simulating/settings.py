@@ -31,11 +31,18 @@ class Settings:
     factors: dict[str, float] = field(default_factory=dict)
     device: str | None = None
     changed: tuple[str, ...] = ()
+    of_load: tuple[str, ...] = ()
+
+    @property
+    def without_change(self) -> Settings:
+        """The same without what changes the machine, the rules, the format or the lengths."""
+        return Settings(spec=tuple(each for each in self.spec if each in self.of_load), of_load=self.of_load)
 
 
 def settings_of(words: Iterable[str]) -> Settings:
     """Each word as what it sets. Raises BadInput (TL250); what is of the spec is read with the spec."""
     spec, rules, factors, device, told = list[str](), dict[str, Any](), dict[str, float](), None, list[str]()
+    of_load = list[str]()
     for word in words:
         told.append(word)
         name, equals, value = (part.strip() for part in word.partition("="))
@@ -52,9 +59,12 @@ def settings_of(words: Iterable[str]) -> Settings:
             spec.append(f'{_SHORT[name]}={{kind="fixed", value={_whole(name, value)}}}')
         elif name in _OF_POINT:
             spec.append(f"sweep.{_OF_POINT[name]}=[{_literal(value)}]")
+            of_load += spec[-1:] if name != "precision" else []
         else:
             spec.append(word)
-    return Settings(tuple(spec), rules, factors, device, tuple(told))
+            of_load.append(word)
+    changed = tuple(told) if len(of_load) < len(told) else ()
+    return Settings(tuple(spec), rules, factors, device, changed, tuple(of_load))
 
 
 _KINDS = {each.name: str(each.type) for each in fields(Rules)}

@@ -20,7 +20,7 @@ from twinlens.record.store import now_utc
 from twinlens.simulation.points.basis import Basis
 from twinlens.simulation.points.play import refuse_unplayable
 from twinlens.simulation.points.run_folder import NOT_MODELLED, changed, simulated_of, write_run
-from twinlens.simulation.points.sweep import Flip, Point, flips, simulate_point, with_seeds
+from twinlens.simulation.points.sweep import CHANGED, Flip, Point, changes, flips, simulate_point, with_seeds
 from twinlens.simulation.rules import READ_FROM
 from twinlens.spec.load import load, parse
 from twinlens.spec.study import RunSpec, Study
@@ -41,6 +41,7 @@ class SimulateResult(Documented):
     """Points in virtual time. `runs`: the folders that keep their rows, one for each point and seed; iterating gives
     them, so that `tl.compare(run, twin)` and `tl.report(twin)` take the result itself. `changed`: what `--set` said.
 
+    `before`: the points without what `--set` said, where it changed the machine, the rules or the lengths.
     `chosen`: of several policies, those of the lowest p99 at each rate; `turns`: between which rates another one is.
     """
 
@@ -52,6 +53,7 @@ class SimulateResult(Documented):
     metric: str
     chosen: dict[float, tuple[str, ...]]
     turns: tuple[Flip, ...]
+    before: tuple[Point, ...] = ()
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)
@@ -76,6 +78,9 @@ class SimulateResult(Documented):
             "rules": {"read_from": READ_FROM, "changed": changed(self.basis.rules)},
             "changed": list(self.changed), "not_modelled": list(NOT_MODELLED),
             "points": [_point_json(each) for each in self.points],
+            "before": [_point_json(each) for each in self.before],
+            "changes": [{name: encode(changes(old, new, name)) for name in CHANGED}
+                        for old, new in zip(self.before, self.points, strict=bool(self.before))],
             "chosen": [{"rate_per_s": rate, "policies": list(names)} for rate, names in self.chosen.items()],
             "flips": encode(list(self.turns)), "runs": [str(run.folder) for run in self.runs],
         }  # fmt: skip
@@ -112,8 +117,23 @@ def simulate(spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords])
     )
     metric = _metric(first)
     chosen, turns = flips(points, metric) if len(policies) > 1 else ({}, ())
+    before = _before(spec, asked, settings, points) if len(policies) == 1 else ()
     runs = _written(study, basis, points, policies, asked.out) if not asked.dry else ()
-    return SimulateResult(study, basis, points, runs, settings.changed, metric, chosen, turns)
+    return SimulateResult(study, basis, points, runs, settings.changed, metric, chosen, turns, before)
+
+
+def _before(
+    spec: Study | RunSpec | str | Path, asked: Simulate, settings: Settings, points: Sequence[Point]
+) -> tuple[Point, ...]:
+    """The same points without the change, by the same seeds and draws; none where `--set` changes nothing of those."""
+    plain = settings.without_change
+    if plain == settings:
+        return ()
+    specs = _study(spec, asked, plain).point_runs()
+    if len(specs) != len(points):
+        return ()
+    basis = basis_of(asked.like, asked.law, asked.device, specs[0], plain, asked.devices)
+    return tuple(simulate_point(with_seeds([each], asked.seeds), basis, basis.rules) for each in specs)
 
 
 def _study(spec: Study | RunSpec | str | Path, asked: Simulate, settings: Settings) -> Study:

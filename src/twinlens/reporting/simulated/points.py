@@ -10,7 +10,7 @@ from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.document.block import DETAIL, Block, Cell, Document, Drawing, Line, Section, Table, row
 from twinlens.simulation.points.basis import Basis, Binding
 from twinlens.simulation.points.run_folder import NOT_MODELLED, changed
-from twinlens.simulation.points.sweep import Point, widest
+from twinlens.simulation.points.sweep import CHANGED, Point, changes, widest
 from twinlens.simulation.rules import READ_FROM
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.metrics.definition import METRICS
@@ -35,7 +35,8 @@ _LIMITS = {
 _LABELS = {
     "requests_per_s": "requests/s", "busy_share": "busy", "full_share": "full", "queue_s": "wait before the engine",
     "preemptions_per_request": "preemptions/request", "slo_attainment": "within SLO", "cached_share": "prompt cached",
-    "output_tokens_per_s": "output tokens/s",
+    "output_tokens_per_s": "output tokens/s", "gathering_s": "held for a batch to fill",
+    "blocked_s": "held by the last answer of a batch", "slots_s": "held for a slot",
 }  # fmt: skip
 _QUANTITIES = {
     "requests_per_s": "rate", "rows": "requests in a step", "prompt_tokens": "prompts", "answer_tokens": "answers",
@@ -62,7 +63,7 @@ def _blocks(found: SimulateResult) -> Iterator[Block]:
     yield from _policies(found)
     yield row("binds", list(_binds(points)), rank=3)
     yield row("law", [_law(basis), *_constants(basis)], rank=2, first=1)
-    yield row("changed", list(map(clean, found.changed)))
+    yield from _changed(found)
     yield row("distance", [distance_words(points, basis)])
     yield row("!", [clean(each, 300) for each in basis.doubts], "doubt", rank=5, apart=True)
     yield row("rules", [f"those of {READ_FROM}", *(f"{name} {value}" for name, value in changed(basis.rules).items())],
@@ -103,7 +104,8 @@ def _table(points: Sequence[Point]) -> Table:
         for each in points
     )  # fmt: skip
     caption = "Simulated points: the median over simulations, and the band that holds nine of ten of them."
-    return Table(caption, heads, rows, ("left", *["right"] * len(_COLUMNS)), drop=_NARROW, shrinks=True,
+    drop = (*_NARROW, 1, 7) if points[0].policy else _NARROW
+    return Table(caption, heads, rows, ("left", *["right"] * len(_COLUMNS)), drop=drop, shrinks=True,
                  keys=("", *(name if name in METRICS else "" for name, _ in _COLUMNS)))  # fmt: skip
 
 
@@ -124,13 +126,17 @@ def _cell(figure: Estimate | None, divisor: float, head: str) -> Cell:
     text = digits(figure.value / divisor)
     if figure.low is None or figure.high is None:
         return Cell(text, why=f"{head}: no band: {figure.no_interval}" if figure.no_interval else "")
-    return Cell(text, beside=_beside(figure), bounds=f"{digits(figure.low / divisor)}–{digits(figure.high / divisor)}")
+    return Cell(
+        text, beside=_beside(figure, divisor), bounds=f"{digits(figure.low / divisor)}–{digits(figure.high / divisor)}"
+    )
 
 
-def _beside(figure: Estimate) -> str:
-    """The farther end of the band over the value: "±12%"; "" where all simulations gave the same."""
+def _beside(figure: Estimate, divisor: float) -> str:
+    """The farther end of the band over the value: "±12%", "to 3.1" beyond twice; "" where all gave the same."""
     value, low, high = figure.value or 0.0, figure.low or 0.0, figure.high or 0.0
     half = max(high - value, value - low)
+    if half > value:
+        return f"to {digits(high / divisor)}"
     return "" if not value or half < 5e-4 * value else f"±{digits(100 * half / value, 2)}%"
 
 
@@ -160,8 +166,37 @@ def _span(figure: Estimate) -> str:
     return f"{digits(figure.low)}–{digits(figure.high)} {figure.unit}"
 
 
+def _changed(found: SimulateResult) -> Iterator[Block]:
+    """What the settings changed: each point over the same without them, by the same seeds and draws."""
+    yield row("changed", [clean(each, 80) for each in found.changed])
+    for old, new in zip(found.before, found.points, strict=bool(found.before)):
+        told = [f"{_label(name)} × {_factor(changes(old, new, name))}" for name in CHANGED if name in new.figures]
+        yield row(point_name(new), told, rank=1, first=4)
+        steps = [each.binding.largest for each in (old, new) if each.binding is not None]
+        if len(set(steps)) > 1:
+            yield row("binds", [f"{point_name(new)}: {_TERMS[steps[1]]}, before {_TERMS[steps[0]]}"])
+
+
+def _factor(ratio: Estimate) -> str:
+    if ratio.value is None:
+        return f"– ({ratio.reason})"
+    if ratio.low is None or ratio.high is None:
+        return digits(ratio.value)
+    return f"{digits(ratio.value)} ({digits(ratio.low)}–{digits(ratio.high)})"
+
+
+def _held(found: SimulateResult) -> Iterator[str]:
+    """Of policies that hold requests back: for what they wait, at the last rate."""
+    last = {each.policy: each for each in found.points if "gathering_s" in each.figures}
+    for point in last.values():
+        parts = {"a batch to fill": "gathering_s", "the last answer of a batch": "blocked_s", "a slot": "slots_s"}
+        told = [f"{show(point.figures[key].value, SECONDS)} for {words}" for words, key in parts.items()]
+        yield f"{point_name(point)}: {', '.join(told)}"
+
+
 def _policies(found: SimulateResult) -> Iterator[Block]:
     """The policy of the lowest p99 at each rate, and where another one is."""
+    yield row("held back", list(_held(found)), apart=True, rank=1)
     if not found.chosen:
         return
     label = METRICS[found.metric].label

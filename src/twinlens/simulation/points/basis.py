@@ -16,8 +16,7 @@ from twinlens.simulation.work import Floats, Ints
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
     """`draws`: laws that are as likely as `law`; none where its constants are taken as they are. `noise`: factors of
-    steps, as measured; `outside_s`: what single requests waited before the engine by `law`. `reach`: the least and the
-    most of what was measured, by quantity. `device`: what it stands for.
+    steps, as measured. `reach`: the least and the most of what was measured, by quantity. `device`: what it stands for.
     `doubts`: sentences on what widens the bands, or is taken for granted.
     """
 
@@ -25,7 +24,6 @@ class Basis:
     rules: Rules = field(default_factory=Rules)
     draws: tuple[StepLaw, ...] = ()
     noise: Floats | None = None
-    outside_s: Floats | None = None
     reach: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     device: str = ""
     doubts: tuple[str, ...] = ()
@@ -36,12 +34,6 @@ class Basis:
             return self.law
         ordered = sorted(self.draws, key=lambda each: each.seconds(8, 1024, 64))
         return ordered[min(len(ordered) - 1, int((place + 0.5) / of * len(ordered)))]
-
-    def outside_of(self, law: StepLaw) -> Floats | None:
-        """Waits of single requests by a law that was drawn."""
-        if self.outside_s is None or not self.law.before_s:
-            return None
-        return self.outside_s * (law.before_s / self.law.before_s)
 
     def noise_of(self, seed: int) -> Noise | None:
         return None if self.noise is None else Noise(self.noise, seed)

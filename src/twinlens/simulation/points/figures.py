@@ -10,6 +10,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
+from twinlens.schedule.admission import held
 from twinlens.simulation.points.play import Played
 from twinlens.simulation.work import Floats
 from twinlens.spec.slo import Slo
@@ -47,8 +48,11 @@ def times_of(requests: Requests) -> Times:
     return Times(ttft_s, gap_s, whole_s)
 
 
-def figures_of(played: Played, slo: Slo | None) -> dict[str, float]:
-    """Figures of one repeat by the id of the metric. Infinite: more never ended than the quantile leaves out."""
+def figures_of(played: Played, slo: Slo | None, batch: int | None = None) -> dict[str, float]:
+    """Figures of one repeat by the id of the metric. Infinite: more never ended than the quantile leaves out.
+
+    `batch`: the size of a full batch of requests held back in front; then what they waited for is told apart.
+    """
     requests = Requests.from_table(played.table)
     times = times_of(requests)
     found = {f"{name}_p{round(100 * q)}": _quantile(getattr(times, name), q) for name in TIMES for q in QUANTILES} | {
@@ -66,7 +70,20 @@ def figures_of(played: Played, slo: Slo | None) -> dict[str, float]:
     found["cached_share"] = played.cached_tokens / max(1, int(requests.input_tokens.sum()))
     if slo is not None and slo.itl_s is None:
         found["slo_attainment"] = float(_met(times, slo).mean()) if len(requests) else math.nan
-    return found
+    return found | (_held(requests, batch) if batch is not None else {})
+
+
+def _held(requests: Requests, batch: int) -> dict[str, float]:
+    """Mean seconds in front of the engine: for a batch to fill, for an answer that keeps a batch, for every slot."""
+    known = requests.ok & np.isfinite(requests.released_ns)
+    if not known.any():
+        return {}
+    released_ns = requests.released_ns[known].astype(np.int64)
+    found = held(
+        requests.group[known], requests.intended_ns[known], released_ns, requests.end_ns[known], batch
+    )  # fmt: skip
+    return {"gathering_s": float(found.gathering_ns.mean()) / 1e9, "blocked_s": float(found.blocked_ns.mean()) / 1e9,
+            "slots_s": float(found.queued_ns.mean()) / 1e9}  # fmt: skip
 
 
 def _met(times: Times, slo: Slo) -> Floats:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +28,6 @@ from twinlens.spec.workload.workload import InferenceWorkload
 TOO_LONG = "longer than the context that the engine takes"
 STOPPED = "under way when the simulation was stopped"
 _NS = 1e9
-_OUTSIDE = 9
-"""The stream of random numbers that waits outside the engine have for themselves."""
-_COLUMNS = ("intended_ns", "input_tokens", "output_tokens", "prefix_tokens", "prefix_id", "session", "turn", "think_ns")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,24 +51,14 @@ class Played:
 
 
 def play(
-    spec: RunSpec, law: StepLaw, rules: Rules, *, noise: Noise | None = None, horizon_s: float | None = None,
-    outside_s: Floats | None = None,
-) -> Played:  # fmt: skip
-    """The load of a run, served by one engine. Raises BadInput (TL250) for a workload without arrivals or tokens.
-
-    `outside_s`: seconds that single requests waited before the engine, as measured, in place of the law's `before_s`;
-    of a schedule that waits for answers, the law's is taken.
-    """
+    spec: RunSpec, law: StepLaw, rules: Rules, *, noise: Noise | None = None, horizon_s: float | None = None
+) -> Played:
+    """The load of a run, served by one engine. Raises BadInput (TL250) for a workload without arrivals or tokens."""
     refuse_unplayable(spec)
     load = planned_load(spec)
     if load.plan is not None and spec.point.admission is None and not (load.plan.intended_ns == NONE).any():
-        plan, before_s = load.plan, np.full(len(load.plan), law.before_s)
-        if outside_s is not None:
-            before_s = np.random.default_rng([spec.seed, _OUTSIDE]).choice(outside_s, len(plan))
-            order = np.argsort(plan.intended_ns / _NS + before_s, kind="stable")
-            plan, before_s = _ordered(plan, order), before_s[order]
-        served = serve(work_of(plan, before_s), law, rules, noise=noise, horizon_s=horizon_s)
-        return _settled(plan, served, law, rules, horizon_s)
+        served = serve(work_of(load.plan, law), law, rules, noise=noise, horizon_s=horizon_s)
+        return _settled(load.plan, served, law, rules, horizon_s)
     return drive(load.schedule, Engine(rules, law, noise), law, horizon_s)
 
 
@@ -90,16 +76,9 @@ def refuse_unplayable(spec: RunSpec) -> None:
                        code="TL250")  # fmt: skip
 
 
-def _ordered(plan: Plan, order: Ints) -> Plan:
-    """The same requests in another order; their numbers stay those of the order, as no row says them."""
-    columns = {name: getattr(plan, name) for name in _COLUMNS}
-    moved: dict[str, Any] = {name: None if column is None else column[order] for name, column in columns.items()}
-    return replace(plan, block_offsets=None, block_ids=None, **moved)
-
-
-def work_of(plan: Plan, before_s: Floats) -> Work:
-    """The requests of a plan whose times are known, as they reach the engine `before_s` (requests,) later."""
-    arrival_s = plan.intended_ns / _NS + before_s
+def work_of(plan: Plan, law: StepLaw) -> Work:
+    """The requests of a plan whose times are known, as they reach the engine."""
+    arrival_s = plan.intended_ns / _NS + law.before_s
     known = plan.prefix_id is not None and plan.prefix_tokens is not None
     return Work(
         arrival_s, plan.input_tokens, plan.output_tokens,

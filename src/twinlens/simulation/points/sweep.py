@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +18,10 @@ from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Ints
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
-from twinlens.units import REQUESTS_PER_S
+from twinlens.units import RATIO, REQUESTS_PER_S
 
+CHANGED = ("ttft_s_p50", "ttft_s_p99", "tpot_s_p50", "e2e_latency_s_p99", "output_tokens_per_s")
+"""Figures that a what-if is told by."""
 _OF_ENOUGH = 512
 """Requests whose lengths stand for the workload's."""
 _NEAR = 1.05
@@ -71,13 +74,13 @@ def simulate_point(specs: Sequence[RunSpec], basis: Basis, rules: Rules, policy:
     for place, spec in enumerate(specs):
         law = basis.drawn(place, len(specs))
         stop_s = 2 * spec.protocol.duration_s + 60.0
-        played = play(spec, law, rules, noise=basis.noise_of(spec.seed), horizon_s=stop_s,
-                      outside_s=basis.outside_of(law))  # fmt: skip
+        played = play(spec, law, rules, noise=basis.noise_of(spec.seed), horizon_s=stop_s)
         repeats.append(Repeat(spec, law, played, stop_s if played.unfinished else None))
     first = specs[0]
     workload = first.workload
     assert isinstance(workload, InferenceWorkload)
-    found = [figures_of(each.played, workload.slo) for each in repeats]
+    batch = first.point.batch if first.point.admission in ("static", "dynamic") else None
+    found = [figures_of(each.played, workload.slo, batch) for each in repeats]
     prompts, outputs = _lengths(repeats)
     known = _capacities(first, basis, rules, prompts, outputs)
     middle = repeats[len(repeats) // 2]
@@ -87,6 +90,18 @@ def simulate_point(specs: Sequence[RunSpec], basis: Basis, rules: Rules, policy:
         known[0] if known else None, step, known[1] if known else None, _beyond(first, step, basis, prompts, outputs),
         tuple(repeats),
     )  # fmt: skip
+
+
+def changes(before: Point, after: Point, name: str) -> Estimate:
+    """A figure after a change over the same before it, of repeats that share seed and draw."""
+    pairs = zip(_each(before, name), _each(after, name), strict=True)
+    known = [b / a for a, b in pairs if a > 0 and math.isfinite(a) and math.isfinite(b)]
+    method = f"ratio of {len(known)} pairs of simulations, each of one seed and one draw of the law"
+    return spread(known, RATIO, method) if known else Estimate.absent(RATIO, "no pair of simulations has both")
+
+
+def _each(point: Point, name: str) -> list[float]:
+    return [figures_of(each.played, None)[name] for each in point.repeats]
 
 
 def _lengths(repeats: Sequence[Repeat]) -> tuple[Ints, Ints]:
