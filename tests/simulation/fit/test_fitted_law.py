@@ -108,3 +108,17 @@ def test_how_far_a_question_lies_outside_is_a_factor() -> None:
     span = Span(2.0, 8.0)
     assert [span.beyond(asked) for asked in (1, 2, 5, 8, 32)] == [2, 1, 1, 1, 4]
     assert Span(0.0, 0.0).beyond(1) == float("inf")
+
+
+def test_single_waits_have_the_mean_of_the_law() -> None:
+    law = law_of_servers(server(0))
+    assert law.before_each_s.mean() == pytest.approx(law.law.before_s)
+    assert law.before_each_s.min() >= 0
+
+
+def test_draws_share_out_what_two_terms_that_rise_together_have_in_common() -> None:
+    # Prompts and answers of one length: context rises with rows, so their steps are known and their terms are not.
+    law = law_of_servers(server(3, alike=True))
+    assert all(each.parts[0].context_s > 0 for each in law.draws)
+    assert all(each.parts[0].row_s > 0 for each in law.draws)
+    assert np.median([each.seconds(3, 300) for each in law.draws]) == pytest.approx(law.law.seconds(3, 300), rel=0.1)

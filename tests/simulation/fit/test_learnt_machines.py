@@ -63,7 +63,7 @@ def test_constants_say_their_interval_their_steps_and_their_method() -> None:
     assert fixed.value == pytest.approx(7.3e-3, rel=0.05)
     assert fixed.low is not None
     assert fixed.high is not None
-    assert 0.6 < fixed.low / fixed.value < 1 < fixed.high / fixed.value < 2.2
+    assert 0.5 < fixed.low / fixed.value < 1 < fixed.high / fixed.value < 2.2
     assert fixed.n is not None
     assert fixed.n > 4000
     assert (fixed.origin, fixed.unit) == ("derived", "s")

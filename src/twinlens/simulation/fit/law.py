@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.simulation.fit.least import BEFORE, BLOCK, TERMS, Fit, Observed, solve
+from twinlens.simulation.fit.least import BEFORE, BLOCK, TERMS, Fit, Observed
 from twinlens.simulation.fit.own_run import Lacking
+from twinlens.simulation.fit.plausible import plausible
 from twinlens.simulation.law import Affine, StepLaw
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Floats
@@ -48,8 +49,9 @@ class FittedLaw:
     `law`: of a server in the middle of those measured; times `noise` it takes as many seconds as they did. `constants`:
     by name, each with the interval of a server started afresh, or the reason why it is not known. `noise` (steps,):
     seconds of a step over those of the law, in order of time, mean 1: to be drawn in blocks of `BLOCK`, as slow steps
-    come in spells. `draws`: laws of servers
-    started afresh, equally likely. `spread`: standard deviation of the logarithm of a server's level, from `servers`.
+    come in spells. `before_each_s` (requests,): what single requests waited before the steps, mean `law.before_s`,
+    without what noise made of their first step. `draws`: laws of servers started afresh, equally likely. `spread`:
+    standard deviation of the logarithm of a server's level, from `servers`.
     `rules`: as far as the run recorded them; `assumed` names those that nobody recorded. `reach`: what was measured, by
     quantity. `doubts`: sentences on what widens the intervals.
     """
@@ -57,6 +59,7 @@ class FittedLaw:
     law: StepLaw
     constants: Mapping[str, Estimate]
     noise: Floats
+    before_each_s: Floats
     draws: tuple[StepLaw, ...]
     spread: float
     servers: int
@@ -90,7 +93,7 @@ def fitted(
 ) -> FittedLaw:
     """The law of the servers that `fit` came from, each one of `observed`. `own`: what it lacks of each run."""
     rng = np.random.default_rng(seed)
-    drawn = np.array([solve([each.drawn(rng) for each in fit.sums], fit.kept) for _ in range(DRAWS)])
+    drawn = plausible(fit, DRAWS, rng)
     drawn[np.isnan(drawn[:, BEFORE]), BEFORE] = fit.constants[BEFORE]
     factor, before_s, drift = _mean_lacking(own)
     constants, spread = fit.constants.copy(), _spread(fit.levels)
@@ -102,6 +105,7 @@ def fitted(
         law_of(constants, setting.source),
         _estimates(fit, constants, drawn, observed),
         np.concatenate(fit.ratios),
+        _before_each_s(fit, observed, float(constants[BEFORE])),
         tuple(law_of(each, setting.source) for each in drawn),
         spread[0],
         len(observed),
@@ -181,3 +185,19 @@ def _why_not(name: str, is_there: bool) -> str:
     if not is_there:
         return "no step had any of it"
     return "it rose and fell with the other terms, so that its share in them is not known"
+
+
+def _before_each_s(fit: Fit, observed: Sequence[Observed], before_s: float) -> Floats:
+    """Waits of single requests around `before_s`: of those that found the engine idle, in a server in the middle."""
+    found, of_noise = [], []
+    for each, level, before, ratios in zip(observed, fit.levels, fit.before, fit.ratios, strict=True):
+        alone = each.work[:, BEFORE] != 0
+        law_s = each.work[alone, :BEFORE] @ fit.constants[:BEFORE] * level
+        waits = each.seconds[alone] - law_s
+        found.append((waits - waits.mean() if waits.size else waits) / before)
+        of_noise.append((law_s * ratios.std() / before) ** 2)
+    off, noise = np.concatenate(found), np.concatenate(of_noise)
+    if not off.size or off.var() <= noise.mean() or not before_s:
+        return np.full(1, before_s)
+    waits = np.maximum(before_s + off * np.sqrt(1 - noise.mean() / off.var()), 0.0)
+    return np.asarray(waits * before_s / waits.mean())

@@ -93,26 +93,43 @@ def least_squares(observed: Sequence[Observed]) -> Fit:
 
 
 def solve(sums: Sequence[Sums], kept: Sequence[str]) -> Floats:
-    """The constants (terms,) from sums over blocks: their shape by least squares, their level by the mean.
+    """The constants (terms,) from sums over blocks, none below 0: shape by least squares, level by the mean.
 
     `before_s` is NaN where it was asked for and no block has a first token.
     """
+    squares, products, size = _normal(sums, kept)
+    factor = cholesky(squares, lower=True)
+    found, _ = nnls(factor.T, solve_triangular(factor, products, lower=True))
+    constants = np.zeros(len(TERMS))
+    constants[[TERMS.index(name) for name in kept]] = found / size
+    return mean_matched(constants, sums, is_asked="before_s" in kept)
+
+
+def any_sign(sums: Sequence[Sums], kept: Sequence[str]) -> Floats:
+    """The constants of `kept` (kept,) by least squares alone, of any sign."""
+    squares, products, size = _normal(sums, kept)
+    return np.asarray(np.linalg.solve(squares, products) / size)
+
+
+def _normal(sums: Sequence[Sums], kept: Sequence[str]) -> tuple[Floats, Floats, Floats]:
+    """The normal equations of terms in units of their size, and that size."""
     places = [TERMS.index(name) for name in kept]
     squares = sum(each.squares.sum(axis=0) for each in sums)[np.ix_(places, places)]
     products = sum(each.products.sum(axis=0) for each in sums)[places]
     size = np.sqrt(np.maximum(np.diag(squares), 1e-300))
-    factor = cholesky(squares / np.outer(size, size) + 1e-12 * np.eye(len(places)), lower=True)
-    found, _ = nnls(factor.T, solve_triangular(factor, products / size, lower=True))
-    constants = np.zeros(len(TERMS))
-    constants[places] = found / size
-    return _mean_matched(constants, sums, is_asked="before_s" in kept)
+    return squares / np.outer(size, size) + 1e-9 * np.eye(len(places)), products / size, size
 
 
-def _mean_matched(constants: Floats, sums: Sequence[Sums], *, is_asked: bool) -> Floats:
+def mean_matched(constants: Floats, sums: Sequence[Sums], *, is_asked: bool) -> Floats:
+    """Constants (terms,) whose steps take as long as those of `sums` on average; `before_s` is what first tokens lack.
+
+    It is 0 unless it is asked for, and NaN where no block has a first token.
+    """
     steps = np.concatenate([each.step_work for each in sums]).sum(axis=0)
     firsts = np.concatenate([each.first_work for each in sums]).sum(axis=0)
-    matched = constants * sum(each.step_s.sum() for each in sums) / max(float(steps @ constants), 1e-300)
+    matched = constants.copy()
     matched[BEFORE] = 0.0
+    matched *= sum(each.step_s.sum() for each in sums) / max(float(steps @ matched), 1e-300)
     if is_asked:
         rest = sum(each.first_s.sum() for each in sums) - float(firsts @ matched)
         matched[BEFORE] = max(rest / firsts[BEFORE], 0.0) if firsts[BEFORE] else np.nan
