@@ -112,20 +112,25 @@ def _seeds(name: str, word: object) -> int:
     return int(text)
 
 
-class Simulate(Question):
-    """A spec in virtual time: other rates, policies, rules and machines, by a law learnt, quoted or modelled."""
-
+class _Virtual(Question):
     spec: Annotated[Any, argument("A spec of inference: a file, an example, a run folder.", "SPEC")]
     like: Annotated[tuple[Any, ...], option("Learn the law from measured runs.", Kind("RUN"))] = ()
     law: Annotated[Path, option("Take the law from a table: fixed_s = 0.012 …", Kind("FILE.toml"))] | None = None
     device: Annotated[str, option("Model the law by theory: H100, a name of `list devices`.", NAME)] | None = None
     devices: Annotated[int, option("Of --device, as one tensor group.", Kind("COUNT", _seeds))] = 1
-    at: At = ()
     set_: Annotated[
         tuple[str, ...],
         option("Of the spec, a rule (max_num_seqs=16), device=H200, bandwidth*2, prompt=512, precision=fp8.",
                Kind("NAME=VALUE")),
     ] = ()  # fmt: skip
+
+
+class Simulate(_Virtual):
+    """A spec in virtual time: other rates, policies, rules and machines, by a law learnt, quoted or modelled."""
+
+    lens: ClassVar = "a simulation that ends"
+    instead: ClassVar = "it goes with --serve"
+    at: At = ()
     batching: Annotated[
         str, option("Policies on the same arrivals: continuous,static(32),dynamic(32,50ms); engine:static(32).",
                     Kind("POLICIES"))
@@ -136,6 +141,26 @@ class Simulate(Question):
     all_: Annotated[bool, telling("Every figure.", FLAG)] = False
     json_: Json = False
     file: Page | None = None
+
+
+class SimulateServed(_Virtual):
+    """A server of the OpenAI API on this machine that answers at the simulated pace, until Ctrl-C."""
+
+    lens: ClassVar = "a simulated server"
+    instead: ClassVar = "leave --serve out"
+    serve: Annotated[bool, telling("Answer the OpenAI API at the simulated pace, until Ctrl-C.", FLAG)] = False
+    host: Annotated[str, telling("Of this machine alone.", Kind("ADDRESS"))] = "127.0.0.1"
+    port: Annotated[int, telling("0: a free one.", Kind("PORT"))] = 8000
+    speed: Annotated[float, telling("Simulated seconds in one of the clock.", Kind("FACTOR"))] = 1.0
+    fail: Annotated[
+        str, telling("Inject failures: 429, 500, 503, cut, stall, slow, as in 429=0.05:2,cut=0.01.", Kind("KIND=SHARE"))
+    ] = ""
+    fail_seed: Annotated[int, telling("Which requests fail.", Kind("SEED"))] = 0
+    answer_tokens: (
+        Annotated[float, telling("Mean length at which answers end; else at their limit.", Kind("TOKENS"))] | None
+    ) = None
+    tokenizer: Annotated[str, telling("Counts prompts by its tokenizer.json.", FOLDER)] | None = None
+    replicas: Annotated[int, telling("Engines behind the address.", Kind("COUNT", _seeds))] = 1
 
 
 class Show(Question):
@@ -289,7 +314,8 @@ MEASURE = _verb(Measure, "Measure", "measure:run", "chat --at rate_per_s=2,4 --s
 CHECK = _verb(Check, "Measure", "check:run", "chat --at rate_per_s=2,4")
 NEW = _verb(New, "Measure", "new:run", "chat -o my.toml")
 PROBE = _verb(Probe, "Measure", "probe:run", "--json > machine.json")
-SIMULATE = _verb(Simulate, "Plan", "simulate:run", "chat --like runs/STUDY --at rate_per_s=2,4,8")
+SIMULATE = Verb("simulate", (Simulate, SimulateServed), "chat --like runs/STUDY --at rate_per_s=2,4,8",
+                run="twinlens.cli.verb.simulate:run", head="Plan")  # fmt: skip
 SHOW = _verb(Show, "Read", "show:run", "runs/STUDY --all")
 DIAGNOSE = _verb(Diagnose, "Read", "diagnose:run", "runs/STUDY")
 COMPARE = Verb("compare", (Compare, Ledger, Table, History), "runs/BEFORE runs/AFTER --fail-if 'TTFT p99 +5%'",

@@ -73,8 +73,8 @@ class SimulateWords(TypedDict, total=False):
     law: str | Path | None
     device: str | None
     devices: int | str | None
-    at: str | Sequence[str] | None
     set_: str | Sequence[str] | None
+    at: str | Sequence[str] | None
     batching: str | None
     seeds: int | str | None
     dry: bool | None

@@ -102,7 +102,8 @@ def simulate(spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords])
     `simulate("chat", like="runs/STUDY", at=["rate_per_s=2,4,8"])`. Rows of every point and seed are kept as run folders
     under `out`, and origin *simulated* stands beside every figure. Raises BadInput (TL245, TL250), before any work.
     """
-    asked = Simulate.read(SIMULATE.name, {"spec": spec if isinstance(spec, str | Path) else "given", **words})
+    said = {"spec": spec if isinstance(spec, str | Path) else "given", **words}
+    asked = Simulate.read(SIMULATE.name, said, *SIMULATE.questions)
     settings = settings_of(asked.set_)
     policies = policies_of(asked.batching) if asked.batching else (AS_ASKED,)
     study = _study(spec, asked, settings)

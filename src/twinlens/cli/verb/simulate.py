@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlens.cli.screen import err, out, print_json, sentences
+from twinlens.units import SECONDS, show
+
+if TYPE_CHECKING:
+    from twinlens.simulation.server.entry import Told
 
 
 def run(name: str, given: Mapping[str, Any]) -> None:
+    if given.get("serve"):
+        _serve(name, given)
+        return
     with sentences():
-        from twinlens.api.questions import Simulate
+        from twinlens.api.questions import SIMULATE, Simulate
         from twinlens.api.simulating.simulate import simulate
 
-        asked = Simulate.read(name, given)
+        asked = Simulate.read(name, given, *SIMULATE.questions)
         words = {field: word for field, word in given.items() if field not in ("spec", "all_", "json_", "file")}
         found = simulate(asked.spec, **words)
         if asked.file is not None:
@@ -24,3 +31,25 @@ def run(name: str, given: Mapping[str, Any]) -> None:
             out().print(found.screen(why=asked.all_))
         if found.folder is not None:
             err().print(f"runs: {found.folder}", soft_wrap=True)
+
+
+def _serve(name: str, given: Mapping[str, Any]) -> None:
+    with sentences():
+        from twinlens.api.questions import SIMULATE, SimulateServed
+        from twinlens.api.simulating.serve import serve
+
+        asked = SimulateServed.read(name, given, *SIMULATE.questions)
+        told = serve(asked, lambda url: err().print(_started(url, asked.speed), soft_wrap=True))
+        err().print(_ended(told), soft_wrap=True)
+
+
+def _started(url: str, speed: float) -> str:
+    return f"SIMULATED, at {url}; {speed:g} simulated s in each s of the clock; Ctrl-C ends it"
+
+
+def _ended(told: Told) -> str:
+    """How many tokens it wrote, and how late."""
+    if told.mean_lag_s is None or told.most_lag_s is None:
+        return "simulated: no token was written"
+    mean, most = show(told.mean_lag_s, SECONDS), show(told.most_lag_s, SECONDS)
+    return f"simulated: {told.writes:,} tokens were written, {mean} later than due on average, {most} at most"
