@@ -46,6 +46,19 @@ ELSEWHERE = (
 """Those that need a GPU, a server or processes of their own: they are run where those are tested."""
 LONG = ("collectives", "compiled")  # six processes import torch; torch compiles for 17 s
 SMALLER = {"resnet-50": "resnet-tiny", "vit-base": "vit-tiny"}
+FEWER = {
+    "accumulate": ["workload.seq_len=16"],
+    "decode": [
+        "sweep.precision=['fp32']",  # every precision has its own test; here it is the batch
+        "workload.input_tokens.value=16",
+        "workload.output_tokens.value=8",
+    ],
+    "lengths": ["workload.input_tokens.mean=16", "workload.input_tokens.max=32", "workload.output_tokens.max=16"],
+    "pretrain": ["workload.seq_len=16"],
+    "quality": ["workload.global_batch=2", "workload.until.gap_nats=2", "workload.until.every_steps=2"],
+    "text": ["workload.seq_len=32", "workload.until.loss_nats=5", "workload.until.every_steps=2"],
+}
+"""Fewer tokens and an easier end: a processor without matrix units for bf16 takes a second for a thousand tokens."""
 
 
 def test_there_are_at_least_ten_examples() -> None:
@@ -78,10 +91,7 @@ def test_an_example_cut_short_runs_on_this_machine(path: Path, tmp_path: Path, m
     settings = [*SHORT]
     if not isinstance(workload, CollectiveWorkload):
         settings.append(f"workload.model={SMALLER.get(workload.model, 'tiny')}")
-    if path.stem == "decode":
-        settings += ["sweep.precision=['fp32']"]  # every precision has its own test; here it is the batch
-    if path.stem == "lengths":
-        settings += ["workload.input_tokens.max=200"]  # within the small model's context
+    settings += FEWER.get(path.stem, [])
     study = load(path, settings)
     outcome = measure_study(study, tmp_path)
     assert not outcome.failures

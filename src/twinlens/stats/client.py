@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import kolmogorov
+import scipy
 
 from twinlens.record.client import Calibration
 from twinlens.record.estimate import Estimate
@@ -233,7 +233,7 @@ def arrival_fit(planned_ns: np.ndarray, sent_ns: np.ndarray) -> ArrivalFit | Non
     jitter = JITTER_SHARE * float(a.mean())
     statistic = max(_above(a, b, jitter), _above(b, a, jitter))
     root = float(np.sqrt(a.size / 2))
-    p = float(kolmogorov((root + 0.12 + 0.11 / root) * statistic))
+    p = float(scipy.special.kolmogorov((root + 0.12 + 0.11 / root) * statistic))
     span = float(sent[-1] - sent[0])
     return ArrivalFit(
         statistic,

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import betaincinv
+import scipy
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
@@ -216,8 +216,8 @@ def _parting(pairs: Sequence[Compared]) -> Estimate:
     if not at_risk:
         return Estimate.absent(RATIO, "there are no answers to compare")
     tail = (1 - LEVEL) / 2
-    low = float(betaincinv(parted, at_risk - parted + 1, tail)) if parted else 0.0
-    high = float(betaincinv(parted + 1, at_risk - parted, 1 - tail)) if parted < at_risk else 1.0
+    low = float(scipy.special.betaincinv(parted, at_risk - parted + 1, tail)) if parted else 0.0
+    high = float(scipy.special.betaincinv(parted + 1, at_risk - parted, 1 - tail)) if parted < at_risk else 1.0
     method = f"{parted} partings in {at_risk} tokens; exact binomial interval"
     return Estimate(parted / at_risk, RATIO, method, "measured", low=low, high=high, level=LEVEL, n=len(pairs))
 

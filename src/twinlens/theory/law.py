@@ -63,7 +63,7 @@ class Law:
     @property
     def inputs(self) -> tuple[str, ...]:
         """Names of the inputs, in the order of the formula."""
-        return tuple(dict.fromkeys(name for name in _names(_parsed(self.formula)[0]) if name not in self.constants))
+        return _inputs(self.formula)
 
     @property
     def constants(self) -> Mapping[str, Constant]:
@@ -111,6 +111,12 @@ def _parsed(formula: str) -> tuple[ast.expr, Mapping[str, Constant]]:
 
     text = _TOKEN.sub(plain, formula).translate(_SIGNS).replace("~", "**")
     return ast.parse(text, mode="eval").body, constants
+
+
+@cache
+def _inputs(formula: str) -> tuple[str, ...]:
+    tree, constants = _parsed(formula)
+    return tuple(dict.fromkeys(name for name in _names(tree) if name not in constants))
 
 
 def _id(node: ast.Name) -> str:

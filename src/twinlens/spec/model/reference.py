@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from copy import deepcopy
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ class ModelRef(Spec):
     """The format of the weights that its maker published, by the config; None: 16 bits."""
 
 
+@cache
 def list_models() -> tuple[str, ...]:
     """Names in the catalogue, sorted."""
     entries = _catalogue().iterdir()
@@ -68,7 +70,8 @@ def load_model(name_or_path: str) -> ModelRef:
     Raises BadInput: TL201 when there is no such model, TL202 when its config cannot be used.
     """
     if name_or_path in list_models():
-        return _from_catalogue(name_or_path)
+        kept = _from_catalogue(name_or_path)
+        return kept.model_copy(update={"config": deepcopy(kept.config)})
     path = Path(name_or_path).expanduser()
     if path.is_dir():
         weights = has_weights(path)
@@ -87,13 +90,9 @@ def _catalogue() -> Any:
     return resources.files("twinlens.spec") / "catalog" / "models"
 
 
-@lru_cache(maxsize=64)
-def _catalogue_text(name: str) -> str:
-    return str((_catalogue() / f"{name}.json").read_text(encoding="utf-8"))
-
-
+@cache
 def _from_catalogue(name: str) -> ModelRef:
-    config = json_of(_catalogue_text(name))
+    config = json_of((_catalogue() / f"{name}.json").read_text(encoding="utf-8"))
     source = config.pop("_source")
     published = {"quantization_config": config.pop("_quantization_config", None)}
     return ModelRef(name=name, config=config, shape=shape_from_config(config), source=source,

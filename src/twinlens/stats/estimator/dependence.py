@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 # n (1 - ρ)² for rows, and for means of rows on end, in which dependence shows that lies under noise. Chosen on
 # first-order series and M/M/1 queues, held on other families (docs/results/coverage.md).
@@ -75,7 +75,7 @@ def normal_scores(series: NDArray[np.float64]) -> NDArray[np.float64]:
     firsts = np.flatnonzero(np.concatenate([[True], ranked[1:] != ranked[:-1]])[: series.size])
     counts = np.diff(firsts, append=series.size)
     scores = np.empty(series.size)
-    scores[order] = np.repeat(ndtri((firsts + counts / 2) / series.size), counts)
+    scores[order] = np.repeat(scipy.special.ndtri((firsts + counts / 2) / series.size), counts)
     return scores
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.dependence import autocorrelation_time, careful_time, normal_scores, slow_time
@@ -149,7 +149,7 @@ def t_quantile(level: float, freedom: float) -> float:
     """The two-sided Student t factor: `t_quantile(0.95, 4)` is 2.776. `freedom` need not be whole."""
     if not (0 < level < 1 and freedom > 0):
         raise ValueError(f"a t factor needs a level in 0-1 and freedom above 0, not {level} and {freedom}")
-    return float(stdtrit(freedom, (1 + level) / 2))
+    return float(scipy.special.stdtrit(freedom, (1 + level) / 2))
 
 
 def _sides(centred: NDArray[np.float64], error: float, independent: float, level: float) -> tuple[float, float]:
@@ -238,7 +238,7 @@ def _as_known(lasts: float, n: int) -> float:
 
     A variance that is known from so few stretches makes Student's t of the normal factor, so t² / z² of the time.
     """
-    factor = t_quantile(_LEVEL, n / lasts) / float(ndtri((1 + _LEVEL) / 2))
+    factor = t_quantile(_LEVEL, n / lasts) / float(scipy.special.ndtri((1 + _LEVEL) / 2))
     return 1.0 + (lasts - 1.0) * factor**2
 
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import bdtr
 
 from twinlens.record.estimate import Estimate, Spread
 from twinlens.stats.estimator.dependence import careful_time
@@ -141,7 +141,7 @@ def _first_count(n: int, q: float, probability: float, *, strictly_above: bool) 
     low, high = -1, n
     while high - low > 1:
         middle = (low + high) // 2
-        reached = float(bdtr(middle, n, q))
+        reached = float(scipy.special.bdtr(middle, n, q))
         if reached > probability or (not strictly_above and reached == probability):
             high = middle
         else:

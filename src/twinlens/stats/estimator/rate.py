@@ -6,8 +6,8 @@ import math
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.dependence import (
@@ -208,7 +208,7 @@ def theil_sen(
     first, second = np.triu_indices(n, 1)
     apart = second - first if place is None else place[second] - place[first]
     slopes = np.sort((series[second] - series[first]) / apart)
-    spread = float(ndtri((1 + level) / 2)) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    spread = float(scipy.special.ndtri((1 + level) / 2)) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = max(0, math.floor((slopes.size - spread) / 2) - 1)
     high = min(slopes.size - 1, math.ceil((slopes.size + spread) / 2))
     return float(np.median(slopes)), float(slopes[low]), float(slopes[high])

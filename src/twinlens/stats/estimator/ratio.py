@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr
 
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.dependence import careful_time
@@ -134,7 +134,7 @@ def chance_of(values_a: ArrayLike, values_b: ArrayLike) -> float:
     (error, freedom), gap = welch(a, b), abs(float(a.mean() - b.mean()))
     if not error:
         return 1.0 if gap == 0 else 0.0
-    return 2 * float(stdtr(freedom, -gap / error))
+    return 2 * float(scipy.special.stdtr(freedom, -gap / error))
 
 
 def welch(*sides: NDArray[np.float64]) -> tuple[float, float]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betaincinv, ndtri
 
 from twinlens.record.estimate import Estimate, Origin
 from twinlens.stats.estimator.interval import t_quantile
@@ -120,7 +120,7 @@ def _of_shares(estimates: Sequence[Estimate], level: float) -> Estimate:
     total = float(sum(e.n or 1 for e in estimates))
     chance = mean * (1 - mean) * runs / total
     beyond = float(values.var(ddof=1)) / chance if chance > 0 else 0.0
-    factor = (t_quantile(level, runs - 1) / float(ndtri((1 + level) / 2))) ** 2
+    factor = (t_quantile(level, runs - 1) / float(scipy.special.ndtri((1 + level) / 2))) ** 2
     independent = max(1.0, total / max(1.0, beyond * factor))
     low, high = binomial_bounds(mean, independent, level)
     method = (
@@ -133,8 +133,8 @@ def binomial_bounds(share: float, independent: float, level: float) -> tuple[flo
     """The bounds of a share of `independent` trials, which need not be whole (Clopper & Pearson 1934)."""
     hits, tail = share * independent, (1 - level) / 2
     missed = independent - hits
-    low = float(betaincinv(hits, missed + 1, tail)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, missed, 1 - tail)) if missed > 0 else 1.0
+    low = float(scipy.special.betaincinv(hits, missed + 1, tail)) if hits > 0 else 0.0
+    high = float(scipy.special.betaincinv(hits + 1, missed, 1 - tail)) if missed > 0 else 1.0
     return low, high
 
 

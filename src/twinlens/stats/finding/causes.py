@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from twinlens.stats.estimator.dependence import autocorrelation
 
@@ -202,7 +202,7 @@ def _together(level: Floats, slowness: Floats) -> tuple[float, float]:
     lags = max(1, a.size // 4)
     both = (autocorrelation(a) * autocorrelation(b))[1 : lags + 1]
     spread = math.sqrt(max(1.0, 1 + 2 * float(both.sum())) / a.size)
-    return here, max(shifted, float(ndtr(-here / spread)))
+    return here, max(shifted, float(scipy.special.ndtr(-here / spread)))
 
 
 def _standard(series: Floats) -> Floats:

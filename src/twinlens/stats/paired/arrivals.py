@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
@@ -156,7 +156,7 @@ def _chance(values: Times) -> float:
     spread = float(values.std(ddof=1)) / math.sqrt(values.size)
     if spread == 0:
         return 0.0 if values.any() else 1.0
-    return 2 * float(stdtr(values.size - 1, -abs(float(values.mean())) / spread))
+    return 2 * float(scipy.special.stdtr(values.size - 1, -abs(float(values.mean())) / spread))
 
 
 def _known(a: Times, b: Times) -> tuple[Times, Times]:

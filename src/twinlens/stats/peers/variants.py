@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import bdtr
+import scipy
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
@@ -205,7 +205,7 @@ def early_stopping(values: np.ndarray, q: float, described: str) -> Estimate:
 def most_over(n: int, q: float) -> int:
     """The largest t with P(B <= t) <= 1 %, B binomial(n, 1 - q): 1 from 662 queries on for p99; -1 where none is."""
     over = -1
-    while over + 1 < n and float(bdtr(over + 1, n, 1 - q)) <= 1 - _EARLY_STOPPING_CONFIDENCE + 1e-12:
+    while over + 1 < n and float(scipy.special.bdtr(over + 1, n, 1 - q)) <= 1 - _EARLY_STOPPING_CONFIDENCE + 1e-12:
         over += 1
     return over
 

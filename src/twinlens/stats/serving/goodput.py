@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
@@ -191,7 +191,7 @@ def _came(intended_ns: np.ndarray, begin_ns: int, end_ns: int, level: float = 0.
         return Estimate.absent(REQUESTS_PER_S, "the window has no length")
     rate, gaps = (n - 1) * 1e9 / (end_ns - begin_ns), np.diff(intended_ns)
     cv = float(gaps.std() / gaps.mean()) if gaps.any() else 0.0
-    off = float(ndtri((1 + level) / 2)) * cv / math.sqrt(n - 1)
+    off = float(scipy.special.ndtri((1 + level) / 2)) * cv / math.sqrt(n - 1)
     how = "offered rate, normal interval of a mean gap"
     return Estimate(rate, REQUESTS_PER_S, how, "measured", rate * math.exp(-off), rate * math.exp(off), level, n)
 

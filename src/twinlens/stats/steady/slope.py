@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
@@ -70,7 +70,7 @@ def least_visible_change(slope: Estimate, delta: float) -> float | None:
     """
     if slope.low is None or slope.high is None or slope.level is None:
         return None
-    errors = float(ndtri((1 + slope.level) / 2))
+    errors = float(scipy.special.ndtri((1 + slope.level) / 2))
     return max(delta, (slope.high - slope.low) / 2 * (errors + _POWER_ERRORS) / errors)
 
 
@@ -91,13 +91,13 @@ def trend_of(
     if slope.value is None or slope.low is None or slope.high is None or slope.level is None:
         return Trend(level, level_error, None, None, rule.delta, rule.most_hidden, short, *later)
     low, value, high = (max(-700.0, float(np.log1p(bound))) for bound in (slope.low, slope.value, slope.high))
-    change_error = (high - low) / 2 / float(ndtri((1 + slope.level) / 2))
+    change_error = (high - low) / 2 / float(scipy.special.ndtri((1 + slope.level) / 2))
     return Trend(level, level_error, value, change_error, rule.delta, rule.most_hidden, short, *later)
 
 
 def visible(change_error: float, delta: float, level: float) -> float:
     """The smallest relative change that four in five tests at `level` show, from the standard error of log change."""
-    errors = float(ndtri((1 + level) / 2)) + _POWER_ERRORS
+    errors = float(scipy.special.ndtri((1 + level) / 2)) + _POWER_ERRORS
     return max(delta, float(np.expm1(min(errors * change_error, 700.0))))
 
 

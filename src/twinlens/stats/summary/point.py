@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, Validity, weakest
@@ -111,7 +111,7 @@ def _in_common(changes: Sequence[tuple[float, float]], each: float) -> tuple[flo
 
 def _moved(change: float, error: float, delta: float, method: str) -> Estimate | None:
     """A change of log time that is more than one level, and more than chance; None where it is not."""
-    errors = float(ndtri((1 + _LEVEL) / 2)) * error
+    errors = float(scipy.special.ndtri((1 + _LEVEL) / 2)) * error
     if abs(change) <= max(math.log1p(delta), errors):
         return None
     low, value, high = (math.expm1(bound) for bound in (change - errors, change, change + errors))
