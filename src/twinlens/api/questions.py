@@ -114,7 +114,9 @@ def _seeds(name: str, word: object) -> int:
 
 class _Virtual(Question):
     spec: Annotated[Any, argument("A spec of inference: a file, an example, a run folder.", "SPEC")]
-    like: Annotated[tuple[Any, ...], option("Learn the law from measured runs.", Kind("RUN"))] = ()
+    like: Annotated[
+        tuple[Any, ...], option("Learn the law from measured runs; FOLDER@rate_per_s=4: a point.", Kind("RUN"))
+    ] = ()
     law: Annotated[Path, option("Take the law from a table: fixed_s = 0.012 …", Kind("FILE.toml"))] | None = None
     device: Annotated[str, option("Model the law by theory: H100, a name of `list devices`.", NAME)] | None = None
     devices: Annotated[int, option("Of --device, as one tensor group.", Kind("COUNT", _seeds))] = 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from twinlens.api.runs import read
+from twinlens.api.compare import sides
 from twinlens.api.simulating.settings import UNREADABLE, Settings
 from twinlens.errors import BadInput, nearest
 from twinlens.record.run import Run
@@ -72,7 +72,10 @@ def learnt(like: Sequence[Any]) -> Basis:
 
 
 def _runs(given: Any) -> list[Run]:
-    return [given] if isinstance(given, Run) else list(read(given) if isinstance(given, str | Path) else given)
+    """A run, several, or a folder of them; FOLDER@rate_per_s=4: one point of it."""
+    if isinstance(given, str | Path):
+        return [run for side in sides(str(given), False) for run in side.runs]
+    return [given] if isinstance(given, Run) else list(given)
 
 
 def _product(runs: Sequence[Run]) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 
 from twinlens.errors import BadInput, nearest
 from twinlens.simulation.rules import Rules
+from twinlens.spec.study import RunSpec
 from twinlens.system.document import toml_value
+from twinlens.units import SECONDS, show
 
 UNREADABLE = "TL250"
 FACTORS = ("bandwidth", "compute", "overhead")
@@ -174,3 +176,15 @@ def _policy(name: str, where: str, kind: str, inside: str | None) -> Policy:
     if where == "engine" and kind == "continuous" and size:
         raise BadInput(f"{name}: an engine bounds what it runs by --set max_num_seqs={size}", code=UNREADABLE)
     return Policy(name, where, kind, int(size) if size else None, seconds_of("batching", wait) if wait else None)
+
+
+def front_of(spec: RunSpec) -> str:
+    """The policy that a spec has of its own, as `--batching` names it; "" for none."""
+    point = spec.point
+    size = point.in_flight if point.admission == "continuous" else point.batch
+    wait = (
+        f",{show(point.timeout_s, SECONDS)}".replace(" ", "")
+        if point.timeout_s and point.admission == "dynamic"
+        else ""
+    )
+    return "" if point.admission is None else f"{point.admission}({size}{wait})" if size else point.admission

@@ -12,7 +12,7 @@ from twinlens.api.documented import Documented
 from twinlens.api.question import asks
 from twinlens.api.questions import SIMULATE, Simulate
 from twinlens.api.simulating.basis import basis_of
-from twinlens.api.simulating.settings import AS_ASKED, UNREADABLE, Policy, Settings, policies_of, settings_of
+from twinlens.api.simulating.settings import AS_ASKED, UNREADABLE, Policy, Settings, front_of, policies_of, settings_of
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.run import Run
@@ -113,13 +113,13 @@ def simulate(spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords])
     works = [(policy, run) for policy in policies for run in _under(study, policy).point_runs()]
     _refuse_endless([run for _, run in works], asked.seeds)
     points = tuple(
-        simulate_point(with_seeds([run], asked.seeds), basis, policy.rules(basis.rules), policy.name)
+        simulate_point(with_seeds([run], asked.seeds), basis, policy.rules(basis.rules), policy.name or front_of(run))
         for policy, run in works
     )
     metric = _metric(first)
-    chosen, turns = flips(points, metric) if len(policies) > 1 else ({}, ())
+    chosen, turns = flips(points, metric) if len({each.policy for each in points}) > 1 else ({}, ())
     before = _before(spec, asked, settings, points) if len(policies) == 1 else ()
-    runs = _written(study, basis, points, policies, asked.out) if not asked.dry else ()
+    runs = _written(study, basis, points, [policy for policy, _ in works], asked.out) if not asked.dry else ()
     return SimulateResult(study, basis, points, runs, settings.changed, metric, chosen, turns, before)
 
 
@@ -188,14 +188,13 @@ def _metric(spec: RunSpec) -> str:
 def _written(
     study: Study, basis: Basis, points: Sequence[Point], policies: Sequence[Policy], out: Path
 ) -> tuple[Run, ...]:
-    """A run folder for each repeat of each point."""
+    """A run folder for each repeat of each point; `policies`: of each point."""
     folder = out / f"{now_utc()}_{study.name}_simulated_{secrets.token_hex(2)}"
-    by_name = {each.name: each for each in policies}
     facts = {"accelerator.product": basis.device} if basis.device else {}
     facts["software.runtime.name"] = "simulated"
     runs = []
-    for point in points:
-        rules = by_name[point.policy].rules(basis.rules)
+    for point, policy in zip(points, policies, strict=True):
+        rules = policy.rules(basis.rules)
         for repeat in point.repeats:
             spec = repeat.spec
             if rules.batching != "continuous":

@@ -165,7 +165,8 @@ def drive(schedule: Schedule, engine: Engine, law: StepLaw, horizon_s: float | N
 
     An answer is there `after_s` after the step that ended it, and what it releases reaches the engine `before_s` later.
     """
-    rows, open_, started = list[Request](), dict[int, tuple[ScheduledRequest, int]](), list[tuple[Sequence, float]]()
+    over, started = list[tuple[ScheduledRequest, int, Sequence]](), list[tuple[Sequence, float]]()
+    open_ = dict[int, tuple[ScheduledRequest, int]]()
     until_s = math.inf if horizon_s is None else horizon_s
     while True:
         due_ns = schedule.next_due_ns()
@@ -186,11 +187,12 @@ def drive(schedule: Schedule, engine: Engine, law: StepLaw, horizon_s: float | N
             engine.run_until(math.nextafter(at_s, math.inf))
         for ended in engine.finished:
             scheduled, sent_ns = open_.pop(ended.number)
-            row = _row(scheduled, sent_ns, ended, engine, law)
-            rows.append(row)
-            schedule.done(row)
+            schedule.done(_row(scheduled, sent_ns, ended, law))
+            over.append((scheduled, sent_ns, ended))
         engine.finished.clear()
     stop_ns = math.floor(min(until_s, max(engine.now_s, 0.0)) * _NS)
+    ends_s = engine.ends.written() if engine.ends is not None else np.empty(0)
+    rows = [_row(*each, law, ends_s) for each in over]
     rows += [_unfinished(scheduled, sent_ns, stop_ns) for scheduled, sent_ns in open_.values()]
     sequences = [each for each, _ in started]
     waits = [each.start_s - due for each, due in started if not math.isnan(each.start_s)]
@@ -216,15 +218,20 @@ def _add(engine: Engine, scheduled: ScheduledRequest, at_s: float) -> Sequence:
     return engine.add(at_s, scheduled.input_tokens, scheduled.output_tokens, group=group, shared=shared)
 
 
-def _row(scheduled: ScheduledRequest, sent_ns: int, ended: Sequence, engine: Engine, law: StepLaw) -> Request:
+def _row(
+    scheduled: ScheduledRequest, sent_ns: int, ended: Sequence, law: StepLaw, ends_s: Floats | None = None
+) -> Request:
+    """`ends_s` (steps,): of the engine's steps; None: the row has no chunks yet, and the end that a schedule waits for."""
     if ended.outcome == REFUSED:
         return request_of(scheduled, sent_ns=sent_ns, chunk_ns=(), chunk_tokens=(), end_ns=sent_ns, output_tokens=0,
                           outcome="refused", error=TOO_LONG)  # fmt: skip
-    assert engine.step_end_s is not None
-    times = tuple(math.floor((engine.step_end_s[step] + law.after_s) * _NS) for step in ended.come())
+    end_ns = math.floor((ended.end_s + law.after_s) * _NS)
+    if ends_s is None:
+        return request_of(scheduled, sent_ns=sent_ns, chunk_ns=(), chunk_tokens=(), end_ns=end_ns)
+    times = [math.floor((each + law.after_s) * _NS) for each in ends_s[ended.come()].tolist()]
     so_far = [0, *ended.by_moment()]
     tokens = tuple(after - before for before, after in pairwise(so_far))
-    return request_of(scheduled, sent_ns=sent_ns, chunk_ns=times, chunk_tokens=tokens, end_ns=times[-1])
+    return request_of(scheduled, sent_ns=sent_ns, chunk_ns=(*times[:-1], end_ns), chunk_tokens=tokens, end_ns=end_ns)
 
 
 def _unfinished(scheduled: ScheduledRequest, sent_ns: int, stop_ns: int) -> Request:
