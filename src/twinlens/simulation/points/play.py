@@ -221,7 +221,7 @@ def _add(engine: Engine, scheduled: ScheduledRequest, at_s: float) -> Sequence:
 def _row(
     scheduled: ScheduledRequest, sent_ns: int, ended: Sequence, law: StepLaw, ends_s: Floats | None = None
 ) -> Request:
-    """`ends_s` (steps,): of the engine's steps; None: the row has no chunks yet, and the end that a schedule waits for."""
+    """`ends_s` (steps,): of the engine's steps; None: a row without chunks, with the end that a schedule waits for."""
     if ended.outcome == REFUSED:
         return request_of(scheduled, sent_ns=sent_ns, chunk_ns=(), chunk_tokens=(), end_ns=sent_ns, output_tokens=0,
                           outcome="refused", error=TOO_LONG)  # fmt: skip
