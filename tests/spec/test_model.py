@@ -111,6 +111,14 @@ def test_parameters_are_those_of_the_real_module(name: str) -> None:
     assert parameters(shape_from_config(CONFIGS[name])).total == real_parameters(CONFIGS[name])
 
 
+def test_a_config_that_somebody_changes_is_nobody_elses() -> None:
+    """The catalogue is read once in a process."""
+    config = load_model("llama-3.1-70b").config
+    config["hidden_size"], config["rope_scaling"]["factor"] = -1, -1.0
+    again = load_model("llama-3.1-70b").config
+    assert (again["hidden_size"], again["rope_scaling"]["factor"]) == (8192, 8.0)
+
+
 def test_the_catalogue_holds_what_the_documents_name() -> None:
     assert {"tiny", "small", "demo-34m", "demo-134m", "llama-3.1-70b", "resnet-50", "vit-base"} <= set(list_models())
 
