@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -30,6 +31,7 @@ def batched(
     return plain(chunk_ns[:, 0] - 1, np.arange(0, chunk_ns.size + 1, tokens), chunk_ns.ravel())
 
 
+@cache
 def true_gap_s(q: float, own: float = 0.05, count: int = 400_000) -> float:
     """The quantile of a gap: a step and the difference of two networks."""
     rng = np.random.default_rng(98)

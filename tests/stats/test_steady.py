@@ -313,9 +313,9 @@ def test_rows_without_a_positive_finite_time_are_refused():
 
 def test_a_million_rows_take_well_under_half_a_second():
     times = noise(np.random.default_rng(8), 1_000_000, 0.03)
-    begin = time.perf_counter()
+    begin = time.process_time()
     assert segment(times).label == "flat"
-    assert time.perf_counter() - begin < 10  # 0.1 s alone
+    assert time.process_time() - begin < 10  # 0.1 s alone
 
 
 def test_the_peak_is_the_best_window_and_claims_no_interval():
