@@ -41,8 +41,7 @@ class Basis:
     def faster(self, **factors: float) -> Basis:
         """The same with a memory (`bandwidth`), matrix units (`compute`) or a host (`overhead`) so many times as fast.
 
-        A modelled law says which part of it is which. A fitted one does not say how much of its fixed seconds is
-        reading weights: laws between none and all of it become the draws.
+        No law says how much of its fixed seconds is reading weights: laws between none and all of it become the draws.
         """
         if not factors:
             return self
