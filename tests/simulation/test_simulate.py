@@ -80,7 +80,9 @@ def test_the_screen_fits_a_terminal_and_says_what_binds(found: SimulateResult) -
     assert max(map(len, shown.splitlines())) <= 80
     assert "what every step costs" in shown
     assert "Every figure" in found.to_markdown()
-    assert "<svg" in found.to_html()
+    page = found.to_html()
+    assert page.count("<svg") == 3, "TTFT and TPOT against the rate, and who waits for whom"
+    assert "requests wait" in page
 
 
 def test_json_has_law_rules_points_and_bands(law: Path, tmp_path: Path) -> None:

@@ -81,3 +81,46 @@ def _limit(point: Point, name: str) -> float | None:
     slo = workload.slo if isinstance(workload, InferenceWorkload) else None
     limit: float | None = getattr(slo, _OF_SLO[name]) if slo is not None else None
     return limit
+
+
+_MOST_LINES = 40
+_PHASES = ("waits in front", "waits for its first token", "answers")
+
+
+def slot_chart(point: Point, place: int) -> Figure | None:
+    """Who waits for whom: a line a request, of the middle of one simulation; None where it served nobody."""
+    table = point.repeats[0].played.table.sort_by("intended_ns")
+    ok = [row for row in table.to_pylist() if row["outcome"] == "ok"]
+    begin = max(0, (len(ok) - _MOST_LINES) // 2)
+    shown = ok[begin : begin + _MOST_LINES]
+    if not shown:
+        return None
+    rows: list[dict[str, Any]] = [
+        {"request": line, "phase": phase, "from": start / 1e9, "to": stop / 1e9}
+        for line, row in enumerate(shown, start=1)
+        for phase, start, stop in zip(_PHASES, *_moments(row), strict=True)
+        if stop > start
+    ]
+    hues = alt.Scale(domain=list(_PHASES), range=list(PART_COLOURS[4:1:-1]))
+    least, most = min(row["from"] for row in rows), max(row["to"] for row in rows)
+    chart = alt.Chart(data(rows)).mark_bar(height=4).encode(
+        x=alt.X("from:Q", title="time (s)", scale=alt.Scale(domain=[least, most], nice=False)),
+        x2="to:Q",
+        y=alt.Y("request:O", title="requests as they were due", axis=alt.Axis(labels=False, ticks=False)),
+        color=alt.Color("phase:N", scale=hues, legend=alt.Legend(title=None, orient="top")),
+    )  # fmt: skip
+    name = f"{point.policy or 'as asked'} at {point.spec.point.rate_per_s or 0:g}/s"
+    waited = sum(_moments(row)[1][1] - row["intended_ns"] for row in shown) / len(shown) / 1e9
+    title = f"{name}: {len(shown)} requests wait {show(waited, SECONDS)} for their first token on average."
+    caption = (
+        "From the middle of one simulation, a line a request: held back in front, until its first token, its answer."
+    )
+    anchor = f"slots-{place}"
+    return figure(anchor, chart.properties(width=WIDTH, height=240), title, caption)
+
+
+def _moments(row: dict[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Begins and ends of the phases of a request, in nanoseconds."""
+    released = row["released_ns"] if row["released_ns"] is not None else row["intended_ns"]
+    first = row["chunk_ns"][0]
+    return (row["intended_ns"], released, first), (released, first, row["end_ns"])

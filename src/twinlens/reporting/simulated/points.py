@@ -285,6 +285,8 @@ def _label(name: str) -> str:
 
 
 def _charts(found: SimulateResult) -> Sequence[Chart]:
-    from twinlens.reporting.simulated.chart import rate_charts  # charts are heavy
+    from twinlens.reporting.simulated.chart import rate_charts, slot_chart  # charts are heavy
 
-    return rate_charts(found.points, found.metric)
+    last = {each.policy: each for each in found.points}  # of each policy, the highest load asked
+    slots = [chart for place, each in enumerate(last.values()) if (chart := slot_chart(each, place)) is not None]
+    return [*rate_charts(found.points, found.metric), *slots]
