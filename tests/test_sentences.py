@@ -32,6 +32,7 @@ TAKES_APART = {"partition", "rpartition", "replace", "split", "rsplit", "startsw
 TAKES_APART |= {"removeprefix", "removesuffix", "rstrip", "lstrip", "strip"}
 
 READS_OTHERS = {
+    "api/simulating/settings.py": "policies of batching, as a user names them",
     "cli/plain_letters.py": "bytes in a file name that are no letters",
     "cli/screen.py": "spaces at the end of printed lines",
     "measurement/drive/hopeless.py": "errors of servers, alike but for their numbers, are one",

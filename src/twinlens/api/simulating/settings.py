@@ -13,7 +13,6 @@ from twinlens.errors import BadInput, nearest
 from twinlens.simulation.rules import Rules
 from twinlens.spec.study import RunSpec
 from twinlens.system.document import toml_value
-from twinlens.units import SECONDS, show
 
 UNREADABLE = "TL250"
 FACTORS = ("bandwidth", "compute", "overhead")
@@ -182,9 +181,5 @@ def front_of(spec: RunSpec) -> str:
     """The policy that a spec has of its own, as `--batching` names it; "" for none."""
     point = spec.point
     size = point.in_flight if point.admission == "continuous" else point.batch
-    wait = (
-        f",{show(point.timeout_s, SECONDS)}".replace(" ", "")
-        if point.timeout_s and point.admission == "dynamic"
-        else ""
-    )
+    wait = f",{1000 * point.timeout_s:g}ms" if point.timeout_s and point.admission == "dynamic" else ""
     return "" if point.admission is None else f"{point.admission}({size}{wait})" if size else point.admission

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -20,7 +20,7 @@ from twinlens.record.store import now_utc
 from twinlens.simulation.points.basis import Basis
 from twinlens.simulation.points.play import refuse_unplayable
 from twinlens.simulation.points.run_folder import NOT_MODELLED, changed, simulated_of, write_run
-from twinlens.simulation.points.sweep import CHANGED, Flip, Point, changes, flips, simulate_point, with_seeds
+from twinlens.simulation.points.sweep import CHANGED, Point, Sweep, changes, flips, simulate_point, with_seeds
 from twinlens.simulation.rules import READ_FROM
 from twinlens.spec.load import load, parse
 from twinlens.spec.study import RunSpec, Study
@@ -37,31 +37,8 @@ _MOST = 20_000_000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class SimulateResult(Documented):
-    """Points in virtual time. `runs`: the folders that keep their rows, one for each point and seed; iterating gives
-    them, so that `tl.compare(run, twin)` and `tl.report(twin)` take the result itself. `changed`: what `--set` said.
-
-    `before`: the points without what `--set` said, where it changed the machine, the rules or the lengths.
-    `chosen`: of several policies, those of the lowest p99 at each rate; `turns`: between which rates another one is.
-    """
-
-    study: Study
-    basis: Basis
-    points: tuple[Point, ...]
-    runs: tuple[Run, ...]
-    changed: tuple[str, ...]
-    metric: str
-    chosen: dict[float, tuple[str, ...]]
-    turns: tuple[Flip, ...]
-    before: tuple[Point, ...] = ()
-
-    def __iter__(self) -> Iterator[Run]:
-        return iter(self.runs)
-
-    @property
-    def folder(self) -> Path | None:
-        """Where the run folders lie; None where none were written."""
-        return self.runs[0].folder.parent if self.runs else None
+class SimulateResult(Sweep, Documented):
+    """What `simulate` found; `tl.compare(run, twin)` and `tl.report(twin)` take it as its runs."""
 
     def document(self) -> Document:
         from twinlens.reporting.simulated.points import simulation_document

@@ -10,14 +10,13 @@ from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.document.block import DETAIL, Block, Cell, Document, Drawing, Line, Section, Table, row
 from twinlens.simulation.points.basis import Basis, Binding
 from twinlens.simulation.points.run_folder import NOT_MODELLED, changed
-from twinlens.simulation.points.sweep import CHANGED, Point, changes, widest
+from twinlens.simulation.points.sweep import CHANGED, Point, Sweep, changes, widest
 from twinlens.simulation.rules import READ_FROM
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import RATIO, SECONDS, digits, scale, show
 
 if TYPE_CHECKING:
-    from twinlens.api.simulating.simulate import SimulateResult
     from twinlens.reporting.chart.figure import Figure as Chart
 
 _COLUMNS = (
@@ -43,18 +42,18 @@ _QUANTITIES = {
 }  # fmt: skip
 
 
-def simulation_document(found: SimulateResult) -> Document:
+def simulation_document(found: Sweep) -> Document:
     """The answer of `simulate`."""
     return Document.of("Simulation", _subject(found), _blocks(found), "--all")
 
 
-def _subject(found: SimulateResult) -> str:
+def _subject(found: Sweep) -> str:
     spec = found.points[0].spec
     on = f" · {clean(found.basis.device, 60)}" if found.basis.device else ""
     return f"SIMULATED {clean(spec.workload.model, 60)} · {spec.point.precision}{on}"
 
 
-def _blocks(found: SimulateResult) -> Iterator[Block]:
+def _blocks(found: Sweep) -> Iterator[Block]:
     points, basis = found.points, found.basis
     yield Line(_subject(found), is_lead=True)
     yield Line(answer_words(found))
@@ -74,7 +73,7 @@ def _blocks(found: SimulateResult) -> Iterator[Block]:
     yield Section("Every figure", tuple(_every(points)))
 
 
-def answer_words(found: SimulateResult) -> str:
+def answer_words(found: Sweep) -> str:
     """ "10 simulations a point; within the SLO at 99 % up to 8 requests/s."."""
     seeds = len(found.points[0].repeats)
     told = f"{seeds} simulation{'' if seeds == 1 else 's'} a point, bands hold 9 of 10"
@@ -166,7 +165,7 @@ def _span(figure: Estimate) -> str:
     return f"{digits(figure.low)}–{digits(figure.high)} {figure.unit}"
 
 
-def _changed(found: SimulateResult) -> Iterator[Block]:
+def _changed(found: Sweep) -> Iterator[Block]:
     """What the settings changed: each point over the same without them, by the same seeds and draws."""
     yield row("changed", [clean(each, 80) for each in found.changed])
     for old, new in zip(found.before, found.points, strict=bool(found.before)):
@@ -185,7 +184,7 @@ def _factor(ratio: Estimate) -> str:
     return f"{digits(ratio.value)} ({digits(ratio.low)}–{digits(ratio.high)})"
 
 
-def _held(found: SimulateResult) -> Iterator[str]:
+def _held(found: Sweep) -> Iterator[str]:
     """Of policies that hold requests back: for what they wait, at the last rate."""
     last = {each.policy: each for each in found.points if "gathering_s" in each.figures}
     for point in last.values():
@@ -194,7 +193,7 @@ def _held(found: SimulateResult) -> Iterator[str]:
         yield f"{point_name(point)}: {', '.join(told)}"
 
 
-def _policies(found: SimulateResult) -> Iterator[Block]:
+def _policies(found: Sweep) -> Iterator[Block]:
     """The policy of the lowest p99 at each rate, and where another one is."""
     yield row("held back", list(_held(found)), apart=True, rank=1)
     if not found.chosen:
@@ -256,7 +255,7 @@ def distance_words(points: Sequence[Point], basis: Basis) -> str:
                      for name, factor in out.items())  # fmt: skip
 
 
-def _next(found: SimulateResult) -> str:
+def _next(found: Sweep) -> str:
     if found.basis.law.origin == "fitted" and found.folder is not None:
         return f"twinlens compare RUN {clean(found.folder, 200)}: where the measured and the simulated part"
     return "measure one point, and simulate with --like RUN: then the law is that of your machine"
@@ -284,7 +283,7 @@ def _label(name: str) -> str:
     return known.label if known else f"{words.get(stem, stem)} {which}"
 
 
-def _charts(found: SimulateResult) -> Sequence[Chart]:
+def _charts(found: Sweep) -> Sequence[Chart]:
     from twinlens.reporting.simulated.chart import rate_charts, slot_chart  # charts are heavy
 
     last = {each.policy: each for each in found.points}  # of each policy, the highest load asked

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
 from twinlens.schedule.build import planned_load
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.points.basis import Basis, Binding, binding, capacity
@@ -16,7 +18,7 @@ from twinlens.simulation.points.figures import figures_of, over_repeats, spread
 from twinlens.simulation.points.play import Played, play
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Ints
-from twinlens.spec.study import RunSpec
+from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.units import RATIO, REQUESTS_PER_S
 
@@ -163,6 +165,34 @@ class Flip:
     above: str
     from_per_s: float
     to_per_s: float
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Sweep:
+    """Points in virtual time. `runs`: the folders that keep their rows, one for each point and seed; iterating gives
+    them, so that `tl.compare(run, twin)` and `tl.report(twin)` take the result itself. `changed`: what `--set` said.
+
+    `before`: the points without what `--set` said, where it changed the machine, the rules or the lengths.
+    `chosen`: of several policies, those of the lowest p99 at each rate; `turns`: between which rates another one is.
+    """
+
+    study: Study
+    basis: Basis
+    points: tuple[Point, ...]
+    runs: tuple[Run, ...]
+    changed: tuple[str, ...]
+    metric: str
+    chosen: dict[float, tuple[str, ...]]
+    turns: tuple[Flip, ...]
+    before: tuple[Point, ...] = ()
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self.runs)
+
+    @property
+    def folder(self) -> Path | None:
+        """Where the run folders lie; None where none were written."""
+        return self.runs[0].folder.parent if self.runs else None
 
 
 def flips(points: Sequence[Point], metric: str) -> tuple[dict[float, tuple[str, ...]], tuple[Flip, ...]]:
