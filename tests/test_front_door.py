@@ -63,7 +63,7 @@ twinlens.Estimate
 print(sorted({"numpy", "torch", "pyarrow", "pydantic"} & set(sys.modules)))
 """
 SHADOWED = """
-import twinlens.measurement.study, twinlens.reporting.html.render
+import twinlens.measurement.study, twinlens.reporting.report.page
 import twinlens as tl
 for name in tl.__all__:
     getattr(tl, name)

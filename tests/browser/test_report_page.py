@@ -10,7 +10,7 @@ import pytest
 
 from report_material import inference_run, study, training_run
 from twinlens.record.finding import in_words
-from twinlens.reporting.html.render import write
+from twinlens.reporting.report.page import write
 from twinlens.reporting.view import view
 
 pytestmark = pytest.mark.browser
@@ -88,7 +88,7 @@ def test_on_a_phone_no_table_ends_in_mid_number_and_each_number_has_its_head(bro
     assert opened.ask(f"{cut}.map(one => one.getAttribute('aria-label'))") == []
     past = "[...document.querySelectorAll('.scroll td')].filter(one => one.scrollWidth > one.clientWidth + 1)"
     assert opened.ask(f"{past}.map(one => one.innerText)") == []
-    bare = "[...document.querySelectorAll('.cards tbody td:not([colspan])')].filter(one => !one.dataset.head)"
+    bare = "[...document.querySelectorAll('.cards tbody td')].filter(one => !('head' in one.dataset))"
     assert opened.ask(f"{bare}.length") == 0
     assert opened.ask("document.querySelectorAll('.cards td[data-head]').length") > 20
 
@@ -142,7 +142,7 @@ def test_hostile_names_stay_words(browser: Any, tmp_path: Path) -> None:
 def test_paper_gets_the_answer_and_not_the_folded_evidence(browser: Any, report: Path, tmp_path: Path) -> None:
     opened = Opened(browser, report, 1280)
     opened.page.emulate_media(media="print")
-    assert opened.ask("document.querySelector('.panel').getBoundingClientRect().height") > 0
+    assert opened.ask("document.querySelector('.panels .box').getBoundingClientRect().height") > 0
     assert opened.ask("document.querySelector('details:not(.printed)').getBoundingClientRect().height") == 0
     cut = "[...document.querySelectorAll('.scroll')].filter(one => one.scrollWidth > one.clientWidth + 1).length"
     opened.page.set_viewport_size({"width": 720, "height": 1000})  # A4 less its margins
@@ -154,16 +154,17 @@ def test_paper_gets_the_answer_and_not_the_folded_evidence(browser: Any, report:
 
 def test_the_answer_comes_before_what_stands_against_it_and_that_is_short(browser: Any, report: Path) -> None:
     opened = Opened(browser, report, 1280)
-    said, against = (opened.ask(f"document.querySelector('{one}').offsetTop") for one in (".panels", ".validity"))
+    said, against = (opened.ask(f"document.querySelector('{one}').offsetTop") for one in (".panels", ".box.of-bad"))
     assert said < against < 900
-    assert opened.ask("document.querySelectorAll('.validity > ul > li').length") <= 3
+    assert opened.ask("document.querySelectorAll('.box.of-bad > .rows > div').length") <= 3
 
 
 def test_the_first_screen_holds_both_lenses_side_by_side_and_the_page_is_six_screens(
     browser: Any, report: Path
 ) -> None:
     opened = Opened(browser, report, 1280)
-    boxes = opened.ask("[...document.querySelectorAll('.panel')].map(one => one.getBoundingClientRect().toJSON())")
+    panels = "[...document.querySelectorAll('.panels .box')]"
+    boxes = opened.ask(f"{panels}.map(one => one.getBoundingClientRect().toJSON())")
     assert [box["top"] for box in boxes] == [boxes[0]["top"]] * 2
     assert max(box["bottom"] for box in boxes) <= 800
     assert opened.ask("document.documentElement.scrollHeight") <= 6 * 800
@@ -210,3 +211,11 @@ def test_a_key_press_leads_past_the_head_to_the_answer(browser: Any, report: Pat
     assert opened.ask("document.activeElement.textContent") == "Skip to the answer"
     opened.page.keyboard.press("Enter")
     assert opened.ask("location.hash") == "#answer"
+
+
+def test_a_keyboard_leads_from_a_number_to_why_it_has_none(browser: Any, tmp_path: Path) -> None:
+    opened = Opened(browser, write(view([inference_run(tmp_path, rows=40)]), tmp_path / "one.html"), 1280)
+    opened.page.focus("sup a >> nth=0")
+    opened.page.keyboard.press("Enter")
+    assert opened.ask("document.querySelector(':target').tagName") == "LI"
+    assert opened.ask("document.querySelector(':target').getBoundingClientRect().height") > 0

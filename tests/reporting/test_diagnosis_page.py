@@ -15,8 +15,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import Shares
 from twinlens.reporting.document.html import html, write
-from twinlens.reporting.html.render import render
 from twinlens.reporting.judging.diagnosis import diagnosed_points, diagnoses_document, diagnosis_document
+from twinlens.reporting.report.page import render
 from twinlens.reporting.view import view
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'

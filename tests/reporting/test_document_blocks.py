@@ -24,15 +24,20 @@ from twinlens.reporting.document.block import (
     DETAIL,
     Bar,
     Bars,
+    Beside,
     Block,
+    Box,
     Cell,
     Document,
     Fold,
     Line,
     Row,
+    Section,
     Share,
     Shares,
     Table,
+    Term,
+    Terms,
     Title,
     texts,
 )
@@ -42,8 +47,10 @@ from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.check import check_document
 from twinlens.reporting.judging.diagnosis import diagnoses_document
 from twinlens.reporting.judging.probe import probe_document
+from twinlens.reporting.report.page import report_document
 from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.text.fitted import LINES, plain
+from twinlens.reporting.view import view
 from twinlens.stats.run_summary import summarise
 from twinlens.theory.figure import Figure
 from twinlens.units import FLOP_PER_S
@@ -147,6 +154,11 @@ def test_screen_page_and_markdown_of_runs_and_points_hold_the_same_figures(folde
     assert len(plain(screen(document)).splitlines()) <= LINES
 
 
+@pytest.mark.parametrize("name", ["2026-11-20-epyc-2core", "2026-11-21-served-epyc-2core"])
+def test_screen_page_and_markdown_of_a_report_hold_the_same(name: str) -> None:
+    hold_the_same(report_document(view([(run, summarise(run)) for run in find_runs(RESULTS / name)])))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_first_screen_of_a_plan_says_nothing_that_the_whole_does_not(name: str) -> None:
     document = _found(name).document()
@@ -172,7 +184,10 @@ def _table(rows: list[tuple[str, str]], rank: int) -> Table:
 
 
 BLOCKS: st.SearchStrategy[Block] = st.one_of(
-    st.builds(Title, WORDS, rank=RANKS),
+    st.builds(Title, WORDS, rank=RANKS, level=st.integers(2, 4)),
+    st.builds(lambda text, said: Section(text, (Line(said),)), WORDS, WORDS),
+    st.builds(lambda text, said: Beside((Box(text, (Line(said),)), Box(said, (Line(text),)))), WORDS, WORDS),
+    st.builds(lambda name, text: Terms((Term(((name, name, ""),), text),)), WORDS, WORDS),
     st.builds(Line, WORDS, rank=RANKS),
     st.builds(Row, WORDS, st.lists(WORDS, min_size=1, max_size=7).map(tuple), rank=RANKS, apart=st.booleans()),
     st.builds(Fold, WORDS, st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=3).map(tuple)),
@@ -193,9 +208,7 @@ def test_whatever_the_blocks_are_each_text_is_in_every_rendering(blocks: list[Bl
 
 
 def test_bars_say_on_a_page_what_they_say_on_a_terminal() -> None:
-    bars = Bars(
-        "x", (Bar("weights", Figure("a", 2e9, "bytes", "", ()), "2.000 GB"),), "GB", "t", "c", 1e9, is_drawn=True
-    )
+    bars = Bars((Bar("weights", Figure("a", 2e9, "bytes", "", ()), "2.000 GB"),), "t", "c", is_drawn=True)
     document = Document("t", "s", (bars,))
     for text in (plain(screen(document), 80), html(document), markdown(document)):
         assert "weights" in text

@@ -16,9 +16,10 @@ from twinlens.measurement.study import Outcome
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import in_words
 from twinlens.record.run import Runs
-from twinlens.reporting.document.environment import with_cards
-from twinlens.reporting.html.render import render, write
+from twinlens.reporting.document.block import Bar, Cell, Document, Table
+from twinlens.reporting.document.html import _length, html
 from twinlens.reporting.notebook import runs_html, summary_html
+from twinlens.reporting.report.page import render, write
 from twinlens.reporting.view import view
 from twinlens.spec.load import load
 
@@ -72,7 +73,8 @@ def test_the_two_lenses_are_two_sections_and_no_score_joins_them(page: Page) -> 
 def test_what_is_not_valid_says_so_before_its_number(page: Page) -> None:
     panel, _, rest = page.text.partition("What stands against it")
     assert "int4-weight not valid 73.3 tokens/s" in panel
-    assert rest.index("int4-weight is not valid: slowdown in 1 of 3 runs") < rest.index("5,048")
+    assert "int4-weight is not valid: slowdown in 1 of 3 runs" in rest.partition("Skip")[0]
+    assert "✗ int4-weight" in rest
 
 
 def test_energy_and_fidelity_stand_beside_speed(page: Page) -> None:
@@ -80,7 +82,7 @@ def test_energy_and_fidelity_stand_beside_speed(page: Page) -> None:
     assert "energy (no readable energy counter on this host" in page.text
     for word in ("fail", "reference", "top-1 98.5%"):
         assert word in page.text
-    assert "Quality check failed for int4-weight: top-1 agreement 0.885 is below 0.95." in page.text
+    assert "Quality: top-1 agreement 0.885 is below 0.95" in page.text
 
 
 def test_every_metric_links_to_its_definition(page: Page) -> None:
@@ -191,10 +193,12 @@ def test_a_page_folds_what_is_looked_up_and_has_no_column_of_dashes() -> None:
     assert len(page) < 1_500_000
     head, _, _ = page.partition('<details class="fold"><summary><h2 id="definitions">')
     assert head != page, "definitions are folded"
-    binds = head.partition('id="binds-training"')[2].partition("</section>")[0].partition('<div class="whole"')
+    binds = head.partition('id="binds-training"')[2].partition('<div class="whole"')
     assert binds[1], "a bar of the time"
-    assert '<details class="printed"><summary>' in binds[0], "several diagnoses are folded, one line each"
-    for table in re.findall(r"<table>.*?</table>", page, re.DOTALL):
+    assert '<details class=" printed"><summary>' in binds[0], "several diagnoses are folded, one line each"
+    tables = re.findall(r"<table.*?</table>", page, re.DOTALL)
+    assert any(">factor</th>" in table for table in tables)
+    for table in tables:
         if ">factor</th>" in table:
             assert re.search(r"\d×", table), "a factor column has a factor"
 
@@ -211,7 +215,7 @@ def test_the_sample_report_is_what_its_runs_give_today(tmp_path: Path) -> None:
 def test_the_factor_of_points_that_took_turns_is_the_ratio_of_the_headline() -> None:
     """Not that of their rates, which are provisional in training and not valid in inference."""
     page = (Path(__file__).parents[2] / "docs" / "sample-report.html").read_text(encoding="utf-8")
-    answer, _, rest = page.partition("</section>")
+    answer, _, rest = page.partition('id="validity"')
     told = re.findall(r"(?:Training|Inference): bf16 sustains ([\d.]+×) \(([^)]+)\)", answer)
     assert len(told) == 2
     for ratio, interval in told:
@@ -221,18 +225,24 @@ def test_the_factor_of_points_that_took_turns_is_the_ratio_of_the_headline() -> 
         )
 
 
-def test_cells_carry_the_heads_of_their_columns_and_a_row_over_all_columns_none() -> None:
-    head = '<thead><tr><th scope="col" class="left">point</th>' + "".join(
-        f'<th scope="col"><a href="#x">{name}</a></th>' for name in ("tokens/s", "p50 &lt;\n s", "loss")
+def test_cells_carry_the_heads_of_their_columns_where_a_phone_shows_cards() -> None:
+    heads = ("point", "tokens/s", "p50 <\ns", "loss")
+    page = html(Document("t", "s", (Table("c", heads, (tuple(map(Cell, "a123")),)),)))
+    assert re.findall(r'<td data-head="([^"]*)"', page) == ["tokens/s", "p50 &lt; s", "loss"]
+    assert '<table class="cards">' in page
+    assert '<table class="cards">' not in html(Document("t", "s", (Table("c", heads[:3], (tuple(map(Cell, "a12")),)),)))
+
+
+def test_why_a_number_is_absent_stands_below_its_table_and_a_link_leads_there() -> None:
+    rows = tuple((Cell(name), Cell("–", why=why), Cell("2")) for name, why in (("a", "no <counter>"), ("b", "too few")))
+    page = Page(
+        html(Document("t", "s", (Table("c", ("point", "energy", "n"), rows), Table("c", ("", "x", "n"), rows))))
     )
-    row = '<tr class="out"><th scope="row">a</th><td class="num">1</td><td>2</td><td>3</td></tr>'
-    table = f'<table>{head}</tr></thead><tbody>{row}<tr><td colspan="4">why</td></tr></tbody></table>'
-    shown = with_cards(table)
-    heads = re.findall(r'<td data-head="([^"]*)"', shown)
-    assert heads == ["tokens/s", "p50 &lt; s", "loss"]
-    assert '<td colspan="4">why</td>' in shown
-    assert shown.startswith('<table class="cards">')
-    assert with_cards("<table><tr><td>1</td></tr></table>") == "<table><tr><td>1</td></tr></table>"
+    links = [attributes["href"] for tag, attributes in page.tags if tag == "a"]
+    ids = [attributes["id"] for tag, attributes in page.tags if tag == "li"]
+    assert [f"#{id}" for id in ids] == links == ["#why-1-1", "#why-1-2", "#why-2-1", "#why-2-2"]
+    assert "No <counter> Too few" in page.text
+    assert not [name for _, attributes in page.tags for name in attributes if name == "title"], "no tooltip holds words"
 
 
 def test_no_published_report_has_a_path_of_the_machine_that_measured() -> None:
@@ -241,11 +251,12 @@ def test_no_published_report_has_a_path_of_the_machine_that_measured() -> None:
     assert "TORCHINDUCTOR_CACHE_DIR a path" in page
 
 
-def test_a_panel_draws_no_interval_where_an_end_of_it_is_not_known(demo: list[Pair]) -> None:
-    from twinlens.reporting.html.render import _bar
+def test_a_bar_draws_no_interval_where_an_end_of_it_is_not_known() -> None:
+    def drawn(estimate: Estimate) -> tuple[str, str]:
+        length = _length(Bar("a", estimate, "10"), 10.0, 20.0)
+        return length.low, length.span
 
-    entry = view(demo).lenses[0].entries[0]
     known = Estimate(10.0, "tokens/s", "by hand", "derived", low=8.0, high=12.0, n=3)
-    assert (_bar(entry, known, 20.0).low, _bar(entry, known, 20.0).span) == ("40.00", "20.00")
+    assert drawn(known) == ("40.00", "20.00")
     for open_end in (replace(known, high=None), replace(known, low=None, high=None)):
-        assert (_bar(entry, open_end, 20.0).low, _bar(entry, open_end, 20.0).span) == ("", "")
+        assert drawn(open_end) == ("", "")

@@ -7,22 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from report_material import Pair, estimate
+from report_material import estimate
 from served_material import served_run
 from twinlens import units
 from twinlens.record.estimate import Estimate
+from twinlens.reporting.cell import share_bounds
 from twinlens.reporting.chart.latency import bars
-from twinlens.reporting.html.serving_page import ServedTable, served_parts
-from twinlens.reporting.run.grid import share_bounds
+from twinlens.reporting.run.grid import parts_of, points_table
 from twinlens.reporting.view import view
 
 OF_TWO = Estimate(0.99, units.RATIO, "by hand", "measured", low=0.98, high=1.0, level=None, runs=2)
 OF_THREE = replace(OF_TWO, level=0.95, runs=3)
-
-
-def table(pairs: list[Pair]) -> ServedTable:
-    (part,) = served_parts(view(pairs).lenses[0], ())
-    return part.tables[0]
 
 
 def test_bars_of_a_chart_are_intervals_ranges_or_both() -> None:
@@ -38,14 +33,15 @@ def test_a_range_of_shares_is_in_brackets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("repeats", "caption"), [(1, "within the one run"), (2, "range of its two runs"), (3, "over runs")]
+    ("repeats", "caption"), [(1, "No number has an interval"), (2, "range of its two runs"), (3, "over runs")]
 )
 def test_the_caption_of_a_served_table_says_which(tmp_path: Path, repeats: int, caption: str) -> None:
     """Every served table said "95% interval", those of two runs too."""
-    found = table([served_run(tmp_path, 4.0, repeat=repeat) for repeat in range(repeats)])
-    assert caption in found.intervals
-    assert ("95%" in found.intervals) == (repeats != 2)
-    marks = {cell.under.rpartition(" ")[2] for row in found.rows for cell in row.cells if "–" in cell.under}
+    pairs = [served_run(tmp_path, 4.0, repeat=repeat) for repeat in range(repeats)]
+    found = points_table(*parts_of(view(pairs).groups("inference")))
+    assert caption in found.caption
+    assert ("95%" in found.caption) == (repeats == 3)
+    marks = {cell.bounds.rpartition(" ")[2] for row in found.rows for cell in row if "–" in cell.bounds}
     assert marks <= {1: {"(run)"}, 2: {"(range)"}, 3: {""}}[repeats] or (
         repeats == 3 and not marks & {"(run)", "(range)"}
     )

@@ -14,8 +14,8 @@ from twinlens.record.codec import encode
 from twinlens.record.executor.record import declared
 from twinlens.record.store import read_run
 from twinlens.reporting.chart.all import charts
-from twinlens.reporting.html.render import render
-from twinlens.reporting.html.stack import machine_lines, stack
+from twinlens.reporting.report.executor import machine_lines, stack
+from twinlens.reporting.report.page import render
 from twinlens.reporting.text.sentence import reference_of, sentences
 from twinlens.reporting.view import view
 from twinlens.stats.run_summary import summarise
@@ -167,7 +167,7 @@ def test_a_server_that_was_up_is_titled_with_its_own_model_and_address(tmp_path:
     assert report.lenses[0].entries[0].precision == "as-served"
     page = render(report).partition('id="executor"')[0]
     assert "Qwen/Qwen3-8B at http://127.0.0.1:8000/v1" in page
-    assert "<h3>Qwen/Qwen3-8B, served · http://127.0.0.1:8000/v1</h3>" in page
+    assert "<h3>Qwen/Qwen3-8B · served at a rate (open loop) · " in page
 
 
 def test_a_precision_that_the_spec_names_for_a_server_stays(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.reporting.comparing.paired import cells, paired_document, paired_of, write_paired
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.html.render import render
 from twinlens.reporting.paired import Paired, paired_json, ratios_lead, standing_words
+from twinlens.reporting.report.page import render
 from twinlens.reporting.text.equal_steps import at_equal_steps
 from twinlens.reporting.text.first_lines import verdict_words
 from twinlens.reporting.text.fitted import plain

@@ -10,9 +10,9 @@ import pytest
 
 from report_material import Pair, whole_text
 from served_material import served_run
-from twinlens.reporting.html.render import render
 from twinlens.reporting.load_kind import kind_of, policy_of
 from twinlens.reporting.point_name import point_names
+from twinlens.reporting.report.page import render
 from twinlens.reporting.text.policies import choices
 from twinlens.reporting.view import view
 from twinlens.stats.summary.group import group

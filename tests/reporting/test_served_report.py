@@ -20,11 +20,13 @@ from twinlens.record.codec import decode
 from twinlens.record.finding import in_words
 from twinlens.record.store import read_run, update_run
 from twinlens.reporting import display
-from twinlens.reporting.chart.figure import log_marks
+from twinlens.reporting.chart.figure import Figure, log_marks
 from twinlens.reporting.chart.tail import _survival
+from twinlens.reporting.document.block import Block, Line, Table, filled
 from twinlens.reporting.document.terminal import screen
-from twinlens.reporting.html.render import render
-from twinlens.reporting.html.serving_page import ServedPart, served_parts
+from twinlens.reporting.report.page import render
+from twinlens.reporting.report.served import calibration, charts_of, checks
+from twinlens.reporting.run.grid import parts_of, points_table
 from twinlens.reporting.search import search_document, search_interval
 from twinlens.reporting.text.fitted import plain
 from twinlens.reporting.text.sentence import sentences
@@ -47,9 +49,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> list[Pair]:
 
 
 @pytest.fixture(scope="module")
-def part(served: list[Pair]) -> ServedPart:
-    (found,) = served_parts(view(served).lenses[0], (), checked=True)
-    return found
+def drawn(served: list[Pair]) -> tuple[Figure, ...]:
+    return _charts(served, checked=True)[0]
+
+
+def _charts(pairs: list[Pair], *, checked: bool = False) -> tuple[tuple[Figure, ...], tuple[Figure, ...]]:
+    (lens,) = view(pairs).lenses
+    return charts_of(lens, lens.entries, "served0", checked=checked)
+
+
+def _checks(pairs: list[Pair]) -> tuple[Block, ...]:
+    return filled(checks(view(pairs).lenses[0].entries))
 
 
 @pytest.fixture(scope="module")
@@ -117,55 +127,58 @@ def test_one_point_is_one_point(served: list[Pair]) -> None:
     assert "How the 2 points went" in render(view(served[:2]))
 
 
-def test_open_and_closed_loops_share_no_table_and_no_chart(part: ServedPart) -> None:
-    assert [table.head for table in part.tables] == ["rate /s", "in flight"]
-    for figure in part.figures:
+def test_open_and_closed_loops_share_no_table_and_no_chart(served: list[Pair], drawn: tuple[Figure, ...]) -> None:
+    tables = [points_table(part) for part in parts_of(view(served).groups("inference"))]
+    assert [table.heads[1] for table in tables] == ["rate\n/s", "in\nflight"]
+    for figure in drawn:
         assert not ("open loop" in figure.svg and "closed loop" in figure.svg), figure.id
         if figure.id.split("-")[1] == "rate":
             assert "in flight" not in figure.svg
-    ids = {figure.id.removeprefix("served0-") for figure in part.figures}
+    ids = {figure.id.removeprefix("served0-") for figure in drawn}
     kinds = {f"{load}-{kind}" for load in ("rate", "concurrency") for kind in ("ttft", "tpot", "pareto")}
     assert ids == kinds | {"goodput", "tail0", "tail1"}
 
 
 def test_what_stands_against_points_comes_before_every_latency_and_the_checks_after_their_table(page: str) -> None:
-    served_part = page[page.index("small, served") :]
+    first = page.index("Small · served at a rate")
+    served_part = page[first:]
     believed = served_part.index("Can these numbers be believed?")
     assert served_part.index("TTFT p50") < believed < served_part.index("80,000 tokens/s")
     assert believed < served_part.index("<svg"), "charts are drawn of what may be believed"
-    assert page.index("points not valid, overload") < page.index("small, served")
+    assert page.index("points not valid, overload") < first
 
 
-def test_every_point_has_its_client_its_load_and_the_figures_behind_them(part: ServedPart) -> None:
-    found = {row.name: (row.client, row.load, row.ranked) for row in part.checks.rows}
-    assert found["bf16 · 18/s"] == ("at its limit", "not judged", False)
-    assert found["fp32 · 32/s"] == ("good", "overload", False)
+def test_every_point_has_its_client_its_load_and_the_figures_behind_them(served: list[Pair]) -> None:
+    said, table, *_ = _checks(served)
+    assert isinstance(said, Line)
+    assert isinstance(table, Table)
+    found = {name.text: (client.text, load.text, name.tone) for name, client, load, *_ in table.rows}
+    assert found["bf16 · 18/s"] == ("at its limit", "not judged", "dim")
+    assert found["fp32 · 32/s"] == ("good", "overload", "dim")
     assert found["bf16 · 16 in flight"][0] == "good"
-    assert part.calibration.startswith("Before 9 of 9 runs the client was calibrated")
-    assert part.calibration.count("120 µs") == 1
+    assert said.text.startswith("Before 9 of 9 runs the client was calibrated")
+    assert said.text.count("120 µs") == 1
+    assert table.heads[3:6] == ("sent late p99", "read late p99", "client load")
 
 
-def test_a_column_of_the_checks_in_which_no_point_has_a_figure_is_a_clause(tmp_path: Path, part: ServedPart) -> None:
-    assert [head for _, head in part.checks.heads][:3] == ["sent late p99", "read late p99", "client load"]
-    few = view([served_run(tmp_path, 0.5, seconds=4)])
-    (found,) = served_parts(few.lenses[0], ())
-    heads = [head for _, head in found.checks.heads]
-    assert heads
-    assert "sent late p99" not in heads
-    assert "sent late p99 (" in found.checks.absent
-    (row,) = found.checks.rows
-    assert len(row.figures) == len(heads)
-    assert f"Not measured: {found.checks.absent}" in unescape(render(few))
+def test_a_column_of_the_checks_in_which_no_point_has_a_figure_is_a_clause(tmp_path: Path) -> None:
+    few = [served_run(tmp_path, 0.5, seconds=4)]
+    _, table, absent = _checks(few)
+    assert isinstance(table, Table)
+    assert isinstance(absent, Line)
+    assert len(table.heads) > 3
+    assert "sent late p99" not in table.heads
+    assert "sent late p99" in absent.text
+    assert absent.text[1:] in unescape(render(view(few)))
 
 
 def test_a_client_without_a_certificate_is_said_to_have_none(tmp_path: Path) -> None:
     pairs = [served_run(tmp_path, 8, seconds=20, calibration=None)]
-    (found,) = served_parts(view(pairs).lenses[0], ())
-    assert "was not calibrated" in found.calibration
+    assert "was not calibrated" in calibration(view(pairs).lenses[0].entries)
 
 
-def test_hollow_points_are_named_and_in_no_line(part: ServedPart) -> None:
-    ttft = next(figure for figure in part.figures if figure.id.endswith("rate-ttft"))
+def test_hollow_points_are_named_and_in_no_line(drawn: tuple[Figure, ...]) -> None:
+    ttft = next(figure for figure in drawn if figure.id.endswith("rate-ttft"))
     assert "bf16 at 32: overload" in ttft.caption
     assert "bf16 at 18: invalid" in ttft.caption
     assert ">overload<" in ttft.svg
@@ -188,22 +201,21 @@ def _ranked(pair: Pair) -> Pair:
 
 
 def _ttft_title(pairs: list[Pair]) -> str:
-    (found,) = served_parts(view(pairs).lenses[0], ())
-    return next(figure.title for figure in found.figures if figure.id.endswith("rate-ttft"))
+    return next(figure.title for figure in _charts(pairs)[0] if figure.id.endswith("rate-ttft"))
 
 
-def test_a_point_that_is_not_ranked_is_on_no_front(part: ServedPart) -> None:
-    pareto = next(figure for figure in part.figures if figure.id.endswith("rate-pareto"))
+def test_a_point_that_is_not_ranked_is_on_no_front(drawn: tuple[Figure, ...]) -> None:
+    pareto = next(figure for figure in drawn if figure.id.endswith("rate-pareto"))
     assert "of 4 open-loop points" in pareto.title
 
 
-def test_the_timeline_shows_the_servers_own_queue_where_it_was_read(part: ServedPart, tmp_path: Path) -> None:
-    assert len(part.timelines) == 9
-    assert "waiting (server)" in part.timelines[0].svg
-    assert "KV cache in use" in part.timelines[0].svg
-    (blind,) = served_parts(view([served_run(tmp_path, 8, seconds=20, server=False)]).lenses[0], ())
-    assert "waiting (server)" not in blind.timelines[0].svg
-    assert "was not read" in blind.timelines[0].caption
+def test_the_timeline_shows_the_servers_own_queue_where_it_was_read(served: list[Pair], tmp_path: Path) -> None:
+    _, (seen,) = _charts(served[:1])
+    assert "waiting (server)" in seen.svg
+    assert "KV cache in use" in seen.svg
+    _, (blind,) = _charts([served_run(tmp_path, 8, seconds=20, server=False)])
+    assert "waiting (server)" not in blind.svg
+    assert "was not read" in blind.caption
 
 
 def test_ids_of_two_charts_never_meet(page: str) -> None:
@@ -220,8 +232,8 @@ def test_every_metric_that_the_page_names_is_defined_in_it(page: str) -> None:
 
 
 def test_engine_level_runs_and_served_ones_stand_apart(page: str) -> None:
-    assert re.search(r"<h3>demo-34m · \w: AMD EPYC 9654 96-Core Processor, 2 processors</h3>", page)
-    assert re.search(r"<h3>small, served · \w: http://127.0.0.1:8000/v1</h3>", page)
+    assert re.search(r"<h3>demo-34m · [^<]*\w: AMD EPYC 9654 96-Core Processor, 2 processors", page)
+    assert re.search(r"<h3>Small · served at a rate \(open loop\) · [^<]*\w: http://127.0.0.1:8000/v1", page)
     assert "served at a rate (open loop)" in page.lower()
 
 
@@ -240,9 +252,9 @@ def test_a_search_is_told_with_its_interval_its_runs_and_its_reason(served: list
     assert "Search · bf16: [11.3, 16) requests/s" in text
     assert "TTFT ≤ 0.5 s and TPOT ≤ 0.03 s for 90% of requests" in " ".join(text.split())
     page = render(view(served, searches=(written,)))
-    assert "The highest load within the SLO, bf16: [11.3, 16) requests/s" in page
+    assert "Search · bf16: [11.3, 16) requests/s" in page
     assert "bf16: the highest within the SLO is in [11.3, 16) requests/s." in page
-    assert '<span class="verdict inconclusive">inconclusive</span>' in page
+    assert re.search(r'<td data-head="verdict"[^>]*>inconclusive</td>', page)
     assert "[search]" in page.replace("&#34;", '"')  # the spec that does it again
 
 
@@ -272,7 +284,7 @@ def test_hostile_words_of_a_search_or_a_guard_are_text(tmp_path: Path) -> None:
 
 def test_a_run_whose_requests_all_failed_is_reported(tmp_path: Path) -> None:
     page = render(view([served_run(tmp_path, 8, seconds=20, fails=1.0)]))
-    assert "small, served" in page
+    assert "Small · served at a rate" in page
 
 
 def test_a_tail_keeps_its_last_requests_and_counts_failures_in() -> None:

@@ -24,7 +24,7 @@ def report(
 
     Raises BadInput where the folder of `to` is not there.
     """
-    from twinlens.reporting.html.render import write  # charts are heavy, and no other verb draws them
+    from twinlens.reporting.report.page import write  # charts are heavy, and no other verb draws them
     from twinlens.reporting.view import view
 
     path, chosen = Path(to), tuple(runs)

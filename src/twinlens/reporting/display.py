@@ -103,12 +103,6 @@ def bounds(estimate: Estimate | None, significant: int = 3) -> str:
     return f"{ends}{'' if name in ('', '%') else ' '}{name}"
 
 
-def own_bounds(estimate: Estimate) -> str:
-    """The interval, with a unit only where it is shown in another than its own: "1,190–1,280", "3.9–4.4 ms"."""
-    as_stored = estimate.value is not None and scale(estimate.unit, estimate.value)[1] == estimate.unit
-    return bare_bounds(estimate) if as_stored else bounds(estimate)
-
-
 def bare_bounds(estimate: Estimate | None, significant: int = 3, divisor: float | None = None) -> str:
     """The interval without its unit, which is that of the value beside it: "1,190–1,280"; "" where there is none.
 

@@ -8,13 +8,8 @@ from twinlens.reporting.display import clean
 from twinlens.stats.summary.group import Group
 
 
-def machine_words(group: Group) -> str:
-    """Where it ran, as the end of a title, if there are several machines or if a server was up already; else ""."""
-    return f" · {place}" if (place := place_named(group)) else ""
-
-
 def place_named(group: Group) -> str:
-    """The same by itself: "A: two sockets of 32 cores"."""
+    """Where it ran, if there are several machines or a server was up already: "A: two sockets of 32 cores"; else ""."""
     machine = group.machine
     if machine is None or not (group.tag or machine.is_attached):
         return ""

@@ -21,7 +21,7 @@ from twinlens.reporting.view import Material
 def texts_of(material: Sequence[Material]) -> dict[str, str]:
     """The report, and every figure of all runs together and of each alone."""
     from twinlens.api.diagnose import diagnoser
-    from twinlens.reporting.html.render import render  # charts are heavy, and no other verb draws them
+    from twinlens.reporting.report.page import render  # charts are heavy, and no other verb draws them
     from twinlens.reporting.view import view
 
     searches = searches_of([run for run, _ in material])

@@ -6,11 +6,12 @@ fits. `DETAIL` is for `--why`, `--all` and the folds of a page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from twinlens.record.finding import Finding
+from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding, Validity
 from twinlens.theory.figure import Figure
 
 if TYPE_CHECKING:  # charts are heavy
@@ -25,8 +26,8 @@ class Cell:
     """Text of a table with its tone.
 
     `beside`: what stands with it in few letters, an interval as "±3.1%"; `bounds`: the same where there is room, on a
-    page. `why`: the reason of what is absent, a note that a terminal and Markdown mark with a number. `colour`: of a
-    line of the charts, by its name.
+    page. `why`: the reason of what is absent, a note that is marked with a number. `colour`: of a line of the charts,
+    by its name.
     """
 
     text: str
@@ -39,10 +40,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """A heading, of a part of a document that holds several. With the rank `DETAIL` a page folds its part."""
+    """A heading, of a part of a document that holds several. `level`: 2 of a part, 3 or 4 within one. With an `anchor`
+    links lead to it, and one of level 2 is in the list of parts at the top of a page."""
 
     text: str
     rank: int = 0
+    level: int = 2
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,27 +145,28 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One bar: its name, its figure, how that is shown, and its tone."""
+    """One bar: its name, its figure, how that is shown, and its tone. `beside`: the interval in words; `state`: of what
+    was measured; `colour`: of a line of the charts, by its name."""
 
     name: str
-    figure: Figure
+    figure: Figure | Estimate
     shown: str
     tone: Tone = "part"
+    beside: str = ""
+    state: Validity = "valid"
+    colour: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars of one unit from 0, with a limit. A page draws them in `axis` units of `divisor`, under `title`.
+    """Bars of one unit from 0, with a limit, each with its interval drawn. A page has them under `title`.
 
     `is_drawn`: a terminal shows them too.
     """
 
-    anchor: str
     bars: tuple[Bar, ...]
-    axis: str
     title: str
     caption: str
-    divisor: float = 1.0
     limit: float | None = None
     is_drawn: bool = False
     rank: int = 0
@@ -226,10 +231,51 @@ class Brief:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks under a title that a page and Markdown open on demand; a terminal says them with all else."""
+    """Blocks under a title that a page and Markdown open on demand; a terminal says them with all else.
+
+    `level`, `anchor`: of a heading, as of `Title`; 0: its title is none. `on_paper`: printed though it is folded.
+    """
 
     text: str
     blocks: tuple[Block, ...]
+    rank: int = DETAIL
+    level: int = 0
+    anchor: str = ""
+    on_paper: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Blocks in a frame under a title, which stand out on a page."""
+
+    text: str
+    blocks: tuple[Block, ...]
+    tone: Tone = ""
+    anchor: str = ""
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Frames that stand side by side where there is room."""
+
+    boxes: tuple[Box, ...]
+    rank: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """What some metrics mean. `names`: the id of each, its label, and its lens where there is one."""
+
+    names: tuple[tuple[str, str, str], ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Definitions, to which the heads and names of tables link."""
+
+    terms: tuple[Term, ...]
     rank: int = DETAIL
 
 
@@ -245,6 +291,9 @@ Block = (
     | Shares
     | Fold
     | Section
+    | Box
+    | Beside
+    | Terms
     | Bars
     | Drawing
     | Arithmetic
@@ -254,18 +303,20 @@ Block = (
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An answer. `title`: what kind it is, "Plan: fit"; `subject`: what it is about, in one line."""
+    """An answer. `title`: what kind it is, "Plan: fit"; `subject`: what it is about, a line for each."""
 
     title: str
     subject: str
     blocks: tuple[Block, ...]
     rest: str = ""
     """How to see what a first screen left out: "--all". Where it is said, the lines left out are counted."""
+    extent: str = ""
+    """How much it is about, and when, for the head of a page."""
 
     @staticmethod
-    def of(title: str, subject: str, blocks: Iterator[Block], rest: str = "") -> Document:
+    def of(title: str, subject: str, blocks: Iterable[Block], rest: str = "", extent: str = "") -> Document:
         """Blocks without those that hold nothing."""
-        return Document(title, subject, tuple(each for each in blocks if not _is_empty(each)), rest)
+        return Document(title, subject, filled(blocks), rest, extent)
 
 
 def row(mark: str, clauses: Sequence[str], tone: Tone = "", *, rank: int = 0, apart: bool = False,
@@ -289,9 +340,13 @@ def texts(document: Document) -> Iterator[str]:
     """Every text that a reader of the whole document must find, whoever shows it."""
     for block in whole(document.blocks):
         match block:
-            case Section(text=text, blocks=blocks):
+            case Section(text=text, blocks=blocks) | Box(text=text, blocks=blocks):
                 yield text
                 yield from texts(Document("", "", blocks))
+            case Beside(boxes=boxes):
+                yield from texts(Document("", "", boxes))
+            case Terms(terms=terms):
+                yield from (text for each in terms for text in (*(name for _, name, _ in each.names), each.text))
             case Line(text=text) | Title(text=text):
                 yield text
             case Row(clauses=clauses):
@@ -307,9 +362,14 @@ def texts(document: Document) -> Iterator[str]:
                 yield from (each.shown for each in bars)
 
 
+def filled(blocks: Iterable[Block]) -> tuple[Block, ...]:
+    """Blocks without those that hold nothing."""
+    return tuple(each for each in blocks if not _is_empty(each))
+
+
 def whole(blocks: Sequence[Block]) -> tuple[Block, ...]:
-    """Blocks as whoever shows them all shows them."""
-    return tuple(each.block if isinstance(each, Brief) else each for each in blocks)
+    """Blocks that hold something, as whoever shows them all shows them."""
+    return filled(each.block if isinstance(each, Brief) else each for each in blocks)
 
 
 def _is_empty(block: Block) -> bool:
@@ -323,6 +383,9 @@ def _is_empty(block: Block) -> bool:
         Fold: "entries",
         Bars: "bars",
         Section: "blocks",
+        Box: "blocks",
+        Beside: "boxes",
+        Terms: "terms",
         More: "text",
     }
     if isinstance(block, Brief):

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import count, groupby
 from pathlib import Path
-from typing import Literal
 
 from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.display import clean
-from twinlens.reporting.document.bars import bars_chart
 from twinlens.reporting.document.block import (
     DETAIL,
     Arithmetic,
+    Bar,
     Bars,
+    Beside,
     Block,
+    Box,
     Document,
     Drawing,
     Fold,
@@ -25,6 +26,7 @@ from twinlens.reporting.document.block import (
     Section,
     Shares,
     Table,
+    Terms,
     Title,
     whole,
 )
@@ -39,12 +41,8 @@ from twinlens.version import __version__
 
 _LONG = 12
 """Rows of a table above which it is folded."""
-MANY = 6
-"""Clauses above which a row is a list."""
-
-
-Plain = Title | Line | Row | Fold | Letters | Shares
-"""Blocks that the template draws as they are."""
+_MANY = 6
+"""Clauses above which a row is a list, and reasons below a table above which they are folded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +62,51 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
+class Length:
+    """A bar in per cent of the width. `low` and `span`: of its interval, "" where an end of it is not known."""
+
+    bar: Bar
+    width: str
+    low: str
+    span: str
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
-    """One or several blocks as the template draws them; a fold has its own `parts` under `caption`."""
+    """One or several blocks as the template draws them, with the `parts` of a fold or a frame.
 
-    kind: Literal["title", "lines", "rows", "shares", "letters", "table", "charts", "arithmetic", "fold"]
-    blocks: tuple[Plain | Table | Chart | Told, ...]
-    caption: str = ""
-    folded: bool = False
+    `notes`: the reasons of a table's cells, in the order of their numbers; `place`: of the table on the page.
+    """
+
+    kind: str
+    blocks: tuple[Block | Chart | Told | Length, ...]
     parts: tuple[Part, ...] = ()
+    notes: tuple[str, ...] = ()
+    place: int = 0
+    limit: str = ""
 
 
-def html(document: Document) -> str:
-    """The page as text; everything foreign is escaped by the template."""
-    return environment().get_template("document.html.j2").render(
-        version=__version__, document=document, parts=list(parts(document.blocks)), many=MANY
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What all parts of a page share: the metrics that it defines, and how many tables it has."""
+
+    defined: frozenset[str]
+    places: Iterator[int] = field(default_factory=lambda: count(1))
+
+
+def html(document: Document, *, unfolded: bool = False) -> str:
+    """The page as text; everything foreign is escaped by the template. `unfolded`: every fold is open."""
+    page = _Page(frozenset(_defined(document.blocks)))
+    links = [each for each in document.blocks if isinstance(each, Title | Section) and each.anchor and each.level == 2]
+    text = environment().get_template("document.html.j2").render(
+        version=__version__, document=document, parts=list(_parts(document.blocks, page)), many=_MANY, links=links
     )  # fmt: skip
+    return text.replace("<details", "<details open") if unfolded else text
 
 
-def write(document: Document, path: str | Path) -> Path:
+def write(document: Document, path: str | Path, *, unfolded: bool = False) -> Path:
     """Write the page, making its folder. Raises BadInput (TL207) when the disk refuses it."""
-    return write_page(html(document), path)
+    return write_page(html(document, unfolded=unfolded), path)
 
 
 def told(figure: Figure) -> Told:
@@ -110,73 +133,105 @@ def label_of(name: str) -> str:
     return NAMES.get(name) or MONEY.get(name) or compared_name(name) or clean(name, 60).replace("-", " ")
 
 
-def parts(blocks: Sequence[Block]) -> Iterator[Part]:
-    """Parts as the template draws them: what stands under a title that is a detail is folded; arithmetic at the end."""
+def _defined(blocks: Sequence[Block]) -> Iterator[str]:
+    """The metrics whose meaning stands on the page."""
+    for each in whole(blocks):
+        if isinstance(each, Terms):
+            yield from (id for term in each.terms for id, _, _ in term.names)
+        elif isinstance(each, Section):
+            yield from _defined(each.blocks)
+
+
+def _parts(blocks: Sequence[Block], page: _Page) -> Iterator[Part]:
+    """Parts as the template draws them, neighbours of one kind together; arithmetic at the end."""
     blocks = whole(blocks)
-    titles = [place for place, each in enumerate(blocks) if isinstance(each, Title)]
-    for begin, end in pairwise([0, *titles, len(blocks)]):
-        title = blocks[begin] if begin < end else None
-        if isinstance(title, Title) and title.rank >= DETAIL:
-            yield Part("fold", (), title.text, True, tuple(_open(blocks[begin + 1 : end])))
+    for kind, group in groupby((each for each in blocks if _kind(each)), _kind):
+        alike = tuple(group)
+        if kind == "charts":
+            drawn = tuple(chart for each in alike if isinstance(each, Drawing) for chart in each.make())
+            yield from [Part(kind, drawn)] if drawn else []
+        elif kind in _JOINED:
+            yield Part(kind, alike)
         else:
-            yield from _open(blocks[begin:end])
+            yield from (part for each in alike for part in _alone(kind, each, page))
     tops = tuple(told(each) for block in blocks if isinstance(block, Arithmetic) for each in block.tops)
     if tops:
         yield Part("arithmetic", tops)
 
 
-def _open(blocks: Sequence[Block]) -> Iterator[Part]:
-    """Neighbours of one kind together."""
-    for kind, group in groupby((each for each in blocks if _kind(each)), _kind):
-        alike = list(group)
-        if kind == "table":
-            yield from (part for each in alike if isinstance(each, Table) for part in _tables(each))
-        elif kind == "charts":
-            drawn = tuple(chart for each in alike for chart in _charts(each))
-            yield from [Part("charts", drawn)] if drawn else []
-        elif kind == "fold":
-            yield from (Part("fold", (), each.text, True, tuple(parts(each.blocks))) for each in alike
-                        if isinstance(each, Section))  # fmt: skip
-        elif kind:
-            yield Part(kind, tuple(each for each in alike if isinstance(each, Plain)))
+def _alone(kind: str, block: Block, page: _Page) -> Iterator[Part]:
+    """A block that stands by itself; a fold or a frame with what is in it, if there is anything."""
+    if isinstance(block, Table):
+        yield from _tables(block, page)
+    elif isinstance(block, Bars):
+        yield from _bars(block)
+    elif isinstance(block, Section | Box):
+        within = tuple(_parts(block.blocks, page))
+        yield from [Part(kind, (block,), within)] if within else []
+    elif isinstance(block, Beside):
+        yield Part(kind, (block,), tuple(_parts(block.boxes, page)))
 
 
-def _tables(table: Table) -> Iterator[Part]:
+def _tables(table: Table, page: _Page) -> Iterator[Part]:
     """A table; of a long one the rows of a first screen, and the whole of it folded."""
-    if len(table.rows) <= _LONG or table.rank >= DETAIL:
-        yield Part("table", (table,), table.caption, table.rank >= DETAIL)
+    if len(table.rows) <= _LONG and table.rank < DETAIL:
+        yield _table(table, page)
         return
-    if table.short:
-        yield Part("table", (replace(table, rows=table.short),), table.caption)
-    yield Part("table", (table,), table.caption, True)
+    if table.short and table.rank < DETAIL:
+        yield _table(replace(table, rows=table.short), page)
+    fold = Section(f"{table.caption} {len(table.rows)} rows", ())
+    yield Part("fold", (fold,), (_table(table, page),))
 
 
-def _kind(block: Block) -> Literal["", "title", "lines", "rows", "shares", "letters", "table", "charts", "fold"]:
-    match block:
-        case Title():
-            return "title"
-        case Line():
-            return "lines"
-        case Row() | Fold():
-            return "rows"
-        case Shares():
-            return "shares"
-        case Section():
-            return "fold"
-        case Letters() if block.caption:
-            return "letters"
-        case Table():
-            return "table"
-        case Bars() | Drawing():
-            return "charts"
-    return ""
+def _table(table: Table, page: _Page) -> Part:
+    keys, row_keys = (tuple(key if key in page.defined else "" for key in each) for each in
+                      (table.keys, table.row_keys))  # fmt: skip
+    notes = () if table.reasons else dict.fromkeys(cell.why for row in table.rows for cell in row if cell.why)
+    return Part("table", (replace(table, keys=keys, row_keys=row_keys),), (), tuple(notes), next(page.places))
 
 
-def _charts(block: Block) -> Iterator[Chart]:
-    if isinstance(block, Drawing):
-        yield from block.make()
-    elif isinstance(block, Bars) and (drawn := bars_chart(block)) is not None:
-        yield drawn
+_KINDS: dict[type, str] = {
+    Title: "title",
+    Line: "lines",
+    Row: "rows",
+    Fold: "rows",
+    Shares: "shares",
+    Section: "fold",
+    Box: "box",
+    Beside: "beside",
+    Table: "table",
+    Bars: "bars",
+    Drawing: "charts",
+    Terms: "terms",
+}
+_JOINED = ("title", "lines", "rows", "shares", "letters", "terms")
+"""Blocks that the template draws as they are."""
+
+
+def _kind(block: Block) -> str:
+    return ("letters" if block.caption else "") if isinstance(block, Letters) else _KINDS.get(type(block), "")
+
+
+def _bars(block: Bars) -> Iterator[Part]:
+    """Bars from zero; nothing where no figure has a value."""
+    known = [(each, float(each.figure.value)) for each in block.bars if each.figure.value is not None]
+    ends = [float(end) for each, value in known for end in (value, each.figure.high) if end is not None]
+    most = max([*ends, block.limit or 0.0], default=0.0) or 1.0
+    lengths = tuple(_length(each, value, most) for each, value in known)
+    if known:
+        yield Part("bars", (block, *lengths), limit=_share(block.limit, most) if block.limit else "")
+
+
+def _length(bar: Bar, value: float, most: float) -> Length:
+    low, high = bar.figure.low, bar.figure.high
+    if low is None or high is None:
+        return Length(bar, _share(value, most), "", "")
+    return Length(bar, _share(value, most), _share(float(low), most), _share(float(high) - float(low), most))
+
+
+def _share(value: float, most: float) -> str:
+    """A length in per cent of the longest, for a style."""
+    return f"{100 * max(0.0, value) / most:.2f}"
 
 
 def _value(figure: Figure) -> str:

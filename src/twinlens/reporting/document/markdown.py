@@ -8,7 +8,9 @@ from twinlens.reporting.display import escaped
 from twinlens.reporting.document.block import (
     Arithmetic,
     Bars,
+    Beside,
     Block,
+    Box,
     Cell,
     Document,
     Fold,
@@ -19,6 +21,7 @@ from twinlens.reporting.document.block import (
     Section,
     Shares,
     Table,
+    Terms,
     Title,
     whole,
 )
@@ -34,7 +37,8 @@ def markdown(document: Document, *, head: bool = True) -> str:
 
     `head`: with title and subject, which a pull request does without.
     """
-    heads = [f"# {escaped(document.title)}", escaped(document.subject)] if head else []
+    subject = "\n".join(map(escaped, document.subject.splitlines()))
+    heads = [f"# {escaped(document.title)}", subject, *filter(None, [escaped(document.extent)])] if head else []
     return "\n\n".join([*heads, *_all(document.blocks, Footnotes())]) + "\n"
 
 
@@ -51,8 +55,15 @@ def _parts(block: Block, notes: Footnotes) -> Iterator[str]:
         case Section():
             body = "\n\n".join(_all(block.blocks, notes))
             yield f"<details><summary>{escaped(block.text)}</summary>\n\n{body}\n\n</details>"
+        case Box():
+            yield from (f"## {escaped(block.text)}", *_all(block.blocks, notes))
+        case Beside():
+            yield from _all(block.boxes, notes)
+        case Terms():
+            yield "\n".join(f"- **{escaped(', '.join(name for _, name, _ in each.names))}**: {escaped(each.text)}"
+                            for each in block.terms)  # fmt: skip
         case Title():
-            yield f"## {escaped(block.text)}"
+            yield f"{'#' * block.level} {escaped(block.text)}"
         case Letters():
             yield "\n".join(["```text", *block.lines, "```"])
         case Line():

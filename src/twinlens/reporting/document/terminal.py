@@ -14,7 +14,9 @@ from twinlens.reporting.document.block import (
     DETAIL,
     Arithmetic,
     Bars,
+    Beside,
     Block,
+    Box,
     Brief,
     Cell,
     Document,
@@ -28,6 +30,7 @@ from twinlens.reporting.document.block import (
     Section,
     Shares,
     Table,
+    Terms,
     Title,
     Tone,
 )
@@ -116,9 +119,14 @@ def _lines(
                 yield from _table(block, width, whole, most, told)
             case Notes():
                 yield from told.notes.folded() if block.folded else told.notes.listed_since()
-            case Section() if whole:
+            case Section() | Box() if whole:
                 yield from (Text(""), hanging("", block.text, "bold"))
                 yield from _lines(unbriefed(block.blocks), width, whole, most, told)
+            case Beside() if whole:
+                yield from _lines(block.boxes, width, whole, most, told)
+            case Terms():
+                yield from (hanging("", f"{', '.join(name for _, name, _ in each.names)}: {each.text}", "")
+                            for each in block.terms)  # fmt: skip
             case Shares():
                 parts = ", ".join(f"{each.name} {each.shown if whole else each.short}" for each in block.parts)
                 yield from _row(Row(block.mark, (f"{block.what}: {parts}",)), whole)

@@ -23,6 +23,7 @@ from twinlens.reporting.document.block import (
     Line,
     More,
     Row,
+    Section,
     Share,
     Shares,
     Table,
@@ -123,9 +124,9 @@ def _several(found: Sequence[tuple[Entry, Diagnosis]]) -> Iterator[Block]:
 def points_blocks(found: Points, missing: Sequence[str], *, rank: int = 0) -> Iterator[Block]:
     """The whole of each point, each in a fold of its own where there are several, and why others have none."""
     for name, each in found:
-        several = len(found) > 1
-        yield from [Title(f"{display.clean(name, 80)}: {each.verdict.code}", rank=DETAIL)] if several else []
-        yield from (replace(block, rank=max(rank, block.rank)) for block in _blocks(each))
+        blocks = tuple(replace(block, rank=max(rank, block.rank)) for block in _blocks(each))
+        title = f"{display.clean(name, 80)}: {each.verdict.code}"
+        yield from [Section(title, blocks)] if len(found) > 1 else blocks
     if missing:
         yield Title("Not diagnosed")
         yield from map(Line, missing)

@@ -34,7 +34,7 @@ from twinlens.reporting.wording.planned.capacity import (
     training_words,
 )
 from twinlens.theory.figure import Figure
-from twinlens.units import SECONDS, scale, show
+from twinlens.units import SECONDS, show
 
 if TYPE_CHECKING:
     from twinlens.reporting.chart.figure import Figure as Chart
@@ -136,9 +136,8 @@ def _parts(whole: Figure | None, prefix: str, what: str) -> Iterator[Bars]:
     parts = [each for each in whole.inputs if isinstance(each, Figure) and each.name.startswith(prefix)]
     if parts:
         largest = max(parts, key=lambda each: float(each.value or 0))
-        divisor, unit = scale(SECONDS, float(whole.high or whole.value))
         bars = tuple(Bar(NAMES.get(each.name, each.name), each, show(float(each.value or 0), SECONDS))
                      for each in (*parts, whole))  # fmt: skip
         title = f"{what} takes {show(float(whole.value), SECONDS)}, most of it {NAMES.get(largest.name, largest.name)}."
         caption = "Predicted seconds by cause; the line is the band of the sum."
-        yield Bars(f"parts-{whole.name}", bars, f"time ({unit})", title, caption, divisor)
+        yield Bars(bars, title, caption)

@@ -138,7 +138,7 @@ def _bars(ranking: Ranking) -> Bars:
         "Tokens/s of one device that is paid for, in the smallest system that is sold and keeps the targets. "
         "Line: 90 % band of each alone; ranks are of comparisons, which are narrower."
     )
-    return Bars(ranking.lens, bars, "tokens/s of one device", title, caption)
+    return Bars(bars, title, caption)
 
 
 def _name(each: Candidate) -> str:

@@ -64,16 +64,15 @@ def _bars(answer: Cost) -> Iterator[Bars]:
     each, month = answer.each, answer.month
     if month is not None:
         bars = (month.hardware, month.energy, month.bill, month.doubled)
-        yield from _bars_of("month", f"A month of {month.users:,} users costs", bars)
-    yield from _bars_of("request", "A request at full load costs", (each.hardware, each.energy, each.total))
+        yield from _bars_of(f"A month of {month.users:,} users costs", bars)
+    yield from _bars_of("A request at full load costs", (each.hardware, each.energy, each.total))
 
 
-def _bars_of(anchor: str, what: str, figures: Sequence[Figure]) -> Iterator[Bars]:
+def _bars_of(what: str, figures: Sequence[Figure]) -> Iterator[Bars]:
     whole = figures[2]
     if whole.value is not None:
         bars = tuple(Bar(NAMES.get(each.name, each.name), each, _money(each)) for each in figures)
-        yield Bars(f"cost-{anchor}", bars, whole.unit, f"{what} {_money(whole)}.",
-                   "Lines are bands, where prices or rates have one.")  # fmt: skip
+        yield Bars(bars, f"{what} {_money(whole)}.", "Lines are bands, where prices or rates have one.")
 
 
 def _table(answer: Cost) -> Table:

@@ -85,7 +85,7 @@ def _bars(placed: Placement, *, is_drawn: bool) -> Bars:
     bars = tuple(_bar(each, room) for each in (*placed.parts, placed.needed, placed.usable))
     title = f"{FITS[placed.fits]} on {placed_words(placed)}: each device has {digits(room / 1e9, 4)} GB usable."
     caption = "Memory on the fullest device, by part. Dashed: usable memory. Line: sums of parts are off by up to 3 %."
-    return Bars("fit", bars, "memory of one device (GB)", title, caption, 1e9, room, is_drawn)
+    return Bars(bars, title, caption, room, is_drawn)
 
 
 def _bar(figure: Figure, room: float) -> Bar:

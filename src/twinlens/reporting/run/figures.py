@@ -9,9 +9,9 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.run import Run
 from twinlens.reporting import display
+from twinlens.reporting.cell import cell_of
 from twinlens.reporting.display import clean, value
 from twinlens.reporting.document.block import Cell, Table
-from twinlens.reporting.run.grid import why_bare
 from twinlens.reporting.search import limits_of
 from twinlens.reporting.text.column import ITEM_RATES
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -73,7 +73,7 @@ def figures_of(run: Run, summary: Summary) -> Figures:
         if pair[1].value is None:
             absent.append((label, display.absence(pair[1], counted=False).partition("; ")[0]))
         else:
-            lines.append((Cell(label), cell_of(pair[1], label), Cell(known.get(pair[0], ""), "dim")))
+            lines.append((Cell(label), _cell(*pair, label), Cell(known.get(pair[0], ""), "dim")))
     sides = ("left", "right", "left")
     table = Table("", ("",) * 3, tuple(lines), sides, remarks=True, is_split=True)
     return Figures((*([waits] if served and (waits := _waits(summary)).rows else []), table), tuple(absent))
@@ -83,25 +83,16 @@ def _waits(summary: Summary) -> Table:
     """The quantiles of each time that a client waits."""
     rows = []
     for label, name in _WAITS.items():
-        estimates = [summary.metrics.get(f"{name}_{q}") for q in _QUANTILES]
-        if any(estimate is not None and estimate.value is not None for estimate in estimates):
-            rows.append((Cell(label), *map(cell_of, estimates)))
+        known = {id: summary.metrics.get(f"{name}_{id}") for id in _QUANTILES}
+        if any(estimate is not None and estimate.value is not None for estimate in known.values()):
+            rows.append((Cell(label), *(Cell("") if each is None else _cell(f"{name}_{id}", each)
+                                        for id, each in known.items())))  # fmt: skip
     return Table("", ("", *_QUANTILES), tuple(rows), is_split=True)
 
 
-def cell_of(estimate: Estimate | None, label: str = "") -> Cell:
-    """A figure of one run with its bounds in its own unit, or why it has none. `label`: may hold its unit."""
-    if estimate is None:
-        return Cell("")
-    if estimate.value is None:
-        return Cell(display.ABSENT, why=f"not measured: {display.absence(estimate, counted=False)}")
-    text = display.bare(estimate) if estimate.unit.endswith("/s") and estimate.unit in label else value(estimate)
-    if estimate.low is not None and estimate.high is None:
-        return Cell(text, beside="no upper bound", why="the upper bound falls among requests that failed")
-    ends = display.bare_bounds(estimate)
-    if ends:
-        return Cell(text, beside=ends if estimate.level is not None else f"({ends})")
-    return Cell(text, why="" if estimate.unit == "bytes" else why_bare(estimate))
+def _cell(metric: str, estimate: Estimate, label: str = "") -> Cell:
+    absent = f"not measured: {display.absence(estimate, counted=False)}"
+    return cell_of(metric, estimate, absent, label=label)
 
 
 def _first(summary: Summary, ids: Sequence[str]) -> tuple[str, Estimate] | None:

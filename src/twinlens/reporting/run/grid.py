@@ -8,6 +8,7 @@ from statistics import median
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
+from twinlens.reporting.cell import cell_of
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Block, Brief, Cell, Line, Notes, Table, Tone
 from twinlens.reporting.gate import agreement_of, agreement_words, gate_reason, gate_word, why_no_gate
@@ -18,14 +19,10 @@ from twinlens.reporting.point_name import point_names, precision_of
 from twinlens.reporting.text.column import GATE, PLACE_HEADS, Column, columns, served_columns
 from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import LENSES, in_order, runs_word
-from twinlens.reporting.wording.training import IMPOSSIBLE
 from twinlens.spec.precision import Lens
-from twinlens.stats.metrics.definition import METRICS, is_impossible
+from twinlens.stats.metrics.definition import METRICS
 from twinlens.stats.summary.group import Group
-from twinlens.units import digits, scale
-
-_SHARES = ("slo_attainment", "failed_share")
-_ALIKE = "no interval: its runs came to the same share, which does not show how far others may lie apart"
+from twinlens.units import scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +75,21 @@ def has_value(column: Column, groups: Sequence[Group]) -> bool:
     return any((pair := column.estimate(group)) is not None and pair[1].value is not None for group in groups)
 
 
-def titles_of(parts: Sequence[TablePart]) -> tuple[str, tuple[str, ...]]:
-    """What all parts share ("" of one part), and a title for each with the rest."""
+def titles_of(parts: Sequence[TablePart], *, has_lens: bool = True) -> tuple[str, tuple[str, ...]]:
+    """What all parts share ("" of one part), and a title for each with the rest. `has_lens`: its lens first."""
     told = [_circumstances(part) for part in parts]
     shared = [word for word in told[0] if all(word in others for others in told)] if len(parts) > 1 else []
     titles = (
-        " · ".join([_title(part), *(word for word in words if word not in shared)])
+        " · ".join([*_title(part)[not has_lens :], *(word for word in words if word not in shared)])
         for part, words in zip(parts, told, strict=True)
     )
     return " · ".join(shared), tuple(titles)
 
 
-def _title(part: TablePart) -> str:
-    """ "Inference · small · served at a rate (open loop)"."""
+def _title(part: TablePart) -> list[str]:
+    """ "Inference", "small", "served at a rate (open loop)"."""
     served = TITLES[part.load] if part.load in SERVED else ""
-    return " · ".join(word for word in (part.lens.capitalize(), clean(part.groups[0].model, 60), served) if word)
+    return [word for word in (part.lens.capitalize(), clean(part.groups[0].model, 60), served) if word]
 
 
 def _circumstances(part: TablePart) -> list[str]:
@@ -123,19 +120,21 @@ _RANK = {"of peak": 11, "memory": 9, "TPOT p99": 7, "TPOT p50": 6, "energy": 5, 
 """The columns that are left out first: the higher, the sooner."""
 
 
-def points_table(part: TablePart, turns: Sequence[Paired] = (), caption: str = "") -> Table:
+def points_table(part: TablePart, turns: Sequence[Paired] = ()) -> Table:
     """A row for each point: name, place, figures with their intervals, factor, quality check, runs and day.
 
     `turns`: ratios of points that took turns, which are their factors.
     """
     groups, served = part.groups, part.load in SERVED
     wanted = [_texts("point", groups, _names(groups, served), side="left")]
+    factors: list[_Column] = []
     if served:
         wanted.append(_texts(PLACE_HEADS[part.load].replace(" ", "\n"), groups, [f"{place_of(g):.4g}" for g in groups]))
     for place, column in enumerate(part.columns):
         wanted.append(_figures(column, groups, _RANK.get(column.head, 0)))
         if not place and not served:
-            wanted += _factors(groups, turns)
+            factors = _factors(groups, turns)
+            wanted += factors
         if part.lens == "inference" and column.head == "memory":
             wanted += _quality(groups, served)
     if served:
@@ -144,7 +143,31 @@ def points_table(part: TablePart, turns: Sequence[Paired] = (), caption: str = "
         wanted.append(_texts("runs", groups, list(map(_runs, groups)), 10))
     if len({_days(group) for group in groups}) > 1:
         wanted.append(_texts("day", groups, list(map(_days, groups)), 8))
-    return _table(wanted, caption)
+    return _table(wanted, _caption(part, has_factors=bool(factors)))
+
+
+def _caption(part: TablePart, *, has_factors: bool) -> str:
+    """What the table is of, what its marks mean, and the kind of interval under its numbers."""
+    reference = next((each for each in map(precision_of, part.groups) if each == "fp32"), "the first row")
+    factor = f" The factor is against {reference}." if has_factors else ""
+    of = f"{part.lens.capitalize()} of {clean(part.groups[0].model, 60)} by operating point."
+    return f"{of} {_MEANINGS} {_intervals(part.shown)}{factor}"
+
+
+_MEANINGS = "; ".join(f"{mark} {state}" for state, mark in display.MARKS.items()) + "."
+
+
+def _intervals(shown: Sequence[Estimate]) -> str:
+    """The kind of interval under the numbers of a table: intervals over runs or within one, or ranges of two."""
+    kinds = {display.kind(estimate) for estimate in shown} - {""}
+    if not kinds:
+        return "No number has an interval; notes say why."
+    if kinds == {"range"}:
+        return "Under each number stands the range of its two runs: no confidence is claimed."
+    if kinds == {"run"}:
+        return "Under each number stands its 95% interval within the one run, which says nothing of other runs."
+    marked = "; (run) marks one within a single run, (range) that of two runs" if kinds & {"run", "range"} else ""
+    return f"Under each number stands its 95% interval over runs, where there is one{marked}."
 
 
 def figures_table(part: TablePart, chosen: Sequence[Column], caption: str) -> Table:
@@ -167,49 +190,11 @@ def _table(shown: Sequence[_Column], caption: str) -> Table:
     )
 
 
-def cell_of(column: Column, group: Group, divisor: float = 1.0) -> Cell:
-    """A figure of a point with what stands beside it, or the reason of what is absent."""
-    pair, tone = column.estimate(group), _tone(group)
-    if pair is None or pair[1].value is None:
-        return Cell(display.ABSENT, tone, why=f"{column.label}: not measured: {column.reason(group, counted=False)}")
-    metric, estimate = pair
-    text = digits((estimate.value or 0.0) / divisor)
-    if is_impossible(metric, estimate):
-        return Cell(text, tone, display.under(estimate), f"{column.head}: {IMPOSSIBLE}", "above 100%: no efficiency")
-    if estimate.low is None or estimate.high is None:
-        return Cell(text, tone, why="" if estimate.unit == "bytes" else why_bare(estimate))
-    if metric in _SHARES:
-        ends = share_ends(estimate)
-        return Cell(text, tone, share_bounds(estimate), "" if ends else _ALIKE, ends + _kind(estimate) if ends else "")
-    if estimate.low == estimate.high:
-        return Cell(text, tone, bounds="same in all runs")
-    bounds = display.bare_bounds(estimate, divisor=divisor) + _kind(estimate)
-    return Cell(text, tone, display.under(estimate), bounds=bounds)
-
-
-def why_bare(estimate: Estimate) -> str:
-    """Why a value has no interval: the reason that was given, or how it was computed."""
-    if estimate.no_interval is None and estimate.origin == "derived":
-        return "no interval: what it is computed from has none"
-    return f"no interval: {display.no_interval(estimate, counted=False)}"
-
-
-def share_bounds(estimate: Estimate) -> str:
-    """The same as `share_ends`, in brackets where it is a range of two runs."""
-    ends = share_ends(estimate)
-    return f"({ends})" if ends and display.kind(estimate) == "range" else ends
-
-
-def share_ends(estimate: Estimate) -> str:
-    """The interval of a share in per cent, to a tenth: "89.4–99.9"; "" where there is none."""
-    if estimate.low is None or estimate.high is None or estimate.low == estimate.high:
-        return ""
-    low, high = (f"{share:.1f}" if (share := 100 * bound) < 99.95 else "100" for bound in (estimate.low, estimate.high))
-    return f"{low}–{high}"
-
-
-def _kind(estimate: Estimate) -> str:
-    return {"range": " (range)", "run": " (run)"}.get(display.kind(estimate), "")
+def _cell(column: Column, group: Group, divisor: float) -> Cell:
+    """A figure of a point, or why no run of it has one."""
+    metric, estimate = column.estimate(group) or (column.ids[0], None)
+    absent = f"{column.label}: not measured: {column.reason(group, counted=False)}"
+    return cell_of(metric, estimate, absent, _tone(group), divisor=divisor)
 
 
 def _figures(column: Column, groups: Sequence[Group], rank: int) -> _Column:
@@ -218,7 +203,7 @@ def _figures(column: Column, groups: Sequence[Group], rank: int) -> _Column:
     divisor, unit = scale(known[0].unit, median(abs(one.value or 0.0) for one in known)) if known else (1.0, "")
     below = "" if column.bare and not column.head.endswith("/s") else unit
     head = column.head.removesuffix(" /s")
-    cells = tuple(cell_of(column, group, divisor) for group in groups)
+    cells = tuple(_cell(column, group, divisor) for group in groups)
     return _Column(f"{head}\n{'' if below in head else below}", cells, rank, column.ids[0])
 
 

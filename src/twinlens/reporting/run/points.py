@@ -242,6 +242,12 @@ def _ranked(rows: Sequence[Row]) -> Iterator[Row]:
     return (replace(each, rank=_REASONS[n] if n < len(_REASONS) else DETAIL) for n, each in enumerate(rows))
 
 
+def why_rows(part: TablePart) -> list[Row]:
+    """Why points of one table are not valid, or provisional."""
+    reasons, others = _why([part])
+    return [*reasons, *others]
+
+
 def _why(parts: Sequence[TablePart]) -> tuple[list[Row], list[Row]]:
     """The reasons, those of one table with one verdict in one line, the worst first; then what else the others say."""
     alike: dict[tuple[bool, int, str], list[tuple[str, str]]] = {}

@@ -33,12 +33,6 @@ class Column:
         present = [(key, group.metrics[key]) for key in self.ids if key in group.metrics]
         return next((pair for pair in present if pair[1].value is not None), present[0] if present else None)
 
-    def text(self, group: Group) -> str:
-        """The value as shown, or a dash."""
-        pair = self.estimate(group)
-        shown = display.bare if self.bare else display.value
-        return shown(pair[1] if pair else None)
-
     def reason(self, group: Group, *, counted: bool = True) -> str:
         """Why the first run without a value has none. `counted`: with how much it had of what it takes, which differs
 
@@ -120,25 +114,6 @@ def _trained(groups: Sequence[Group]) -> tuple[Column, ...]:
     shares = [share for group in groups if (share := group.metrics.get("trainable_share"))]
     some = any(share.value is not None and share.value < 1 for share in shares)
     return (column("trainable_share"),) if some else ()
-
-
-def measured(shown: Sequence[Column], groups: Sequence[Group]) -> tuple[Column, ...]:
-    """The columns in which any group has a figure; all of them where none has one."""
-    return tuple(column for column in shown if not all(_lacks(column, group) for group in groups)) or tuple(shown)
-
-
-def absences(shown: Sequence[Column], groups: Sequence[Group]) -> str:
-    """ "TTFT p99, TPOT p99 (p99 needs at least 368 values)": what some group lacks, by reason; "" where none does."""
-    alike: dict[str, list[str]] = {}
-    for column in shown:
-        for why in dict.fromkeys(column.reason(group, counted=False) for group in groups if _lacks(column, group)):
-            alike.setdefault(why, []).append(column.label)
-    return "; ".join(f"{', '.join(labels)} ({why})" for why, labels in alike.items())
-
-
-def _lacks(column: Column, group: Group) -> bool:
-    pair = column.estimate(group)
-    return pair is None or pair[1].value is None
 
 
 # The columns of a table of served runs.

@@ -1,19 +1,20 @@
-"""The executor that really ran, for a page: facts shared, facts that differ, precision, completeness."""
+"""The executor that really ran, for a report: facts shared, facts that differ, precision, completeness."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from twinlens.record.executor.record import FIELDS, ExecutorRecord, Fact, PrecisionCheck
 from twinlens.reporting.display import clean, join_names
+from twinlens.reporting.document.block import Block, Cell, Line, Section, Table, Title, Tone, cells, row
 from twinlens.reporting.view import Entry, View
 from twinlens.spec.precision import Lens
 from twinlens.stats.summary.group import Group
 from twinlens.units import show
 
-LETTERS = {
+_LETTERS = {
     "A": "accelerator",
     "B": "host and links",
     "C": "power, heat and other work",
@@ -44,6 +45,25 @@ _SHORT = (
     "tenancy.co_tenants",
 )
 _MOST_VALUES = 3
+_TONES: dict[str, Tone] = {
+    "observed": "good",
+    "agrees": "good",
+    "native": "good",
+    "declared": "doubt",
+    "emulated": "doubt",
+    "storage-only": "doubt",
+    "differs": "bad",
+    "unknown": "dim",
+}
+_HOW = (
+    "How each fact is known: observed, read from the running system; declared, said by someone and not verified; "
+    "unknown, not captured."
+)
+_FORMATS = (
+    "Per tensor class: the declared format, and whether what was found in memory or in the kernels that ran agrees. "
+    "Hardware: native, it computes in that format; emulated, in steps; storage-only, it holds the format and computes "
+    "in another."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +122,54 @@ def stack(view: View) -> Stack:
         _completeness([(entry.name, lens.lens, record) for _, lens, entry in named for record in _records(entry)[:1]]),
         tuple(clean(run.id) for run, _ in view.material if run.facts is None),
     )
+
+
+def executor_blocks(stack: Stack) -> Iterator[Block]:
+    """What is known of it and how; of precision what was declared and what was found; then every fact."""
+    yield Line(_HOW)
+    for who, verdict, missing in stack.completeness:
+        lacks = f"; it lacks {', '.join(missing)}" if missing else ""
+        yield row("·", [f"{who}: {verdict}{lacks}."])
+    yield Title("In short", level=3)
+    short = [each for each in stack.shared if each.short]
+    yield _facts(short, "The stack that all runs share.", is_whole=False)
+    yield Title("Precision: declared and found", level=3)
+    yield from _precision(stack)
+    if stack.varying:
+        rows = tuple(cells((each.label, *each.texts)) for each in stack.varying)
+        sides = ("left",) * (1 + len(stack.columns))
+        table = Table("Fields whose values are not the same in all runs.", ("field", *stack.columns), rows, sides)
+        yield Section(f"{len(stack.varying)} facts that differ between runs", (table,), on_paper=False)
+    every = _facts(stack.shared, "Every recorded field, by group.", is_whole=True)
+    yield Section(f"All {len(stack.shared)} facts that all runs share", (every,), on_paper=False)
+
+
+def _facts(shown: Sequence[FactLine], caption: str, *, is_whole: bool) -> Table:
+    more = ("from", "part") if is_whole else ()
+    rows = tuple(
+        (Cell(each.label), Cell(each.text, "dim" if each.capture == "unknown" else ""),
+         Cell(each.capture, _TONES[each.capture]),
+         *([Cell(each.source), Cell(f"{each.letter} {_LETTERS[each.letter]}")] if is_whole else []))
+        for each in shown
+    )  # fmt: skip
+    return Table(caption, ("field", "value", "how known", *more), rows, ("left",) * (3 + len(more)))
+
+
+def _precision(stack: Stack) -> Iterator[Block]:
+    """A row for each tensor class of each point."""
+    rows = tuple(
+        (*cells((name, each.tensor_class, each.declared, each.observed or "not observed")),
+         Cell(each.verdict, _TONES.get(each.verdict, "")), Cell(each.support, _TONES.get(each.support, "")),
+         Cell(each.evidence))
+        for name, checks in stack.checks for each in checks
+    )  # fmt: skip
+    if not rows:
+        yield Line("No format was observed, and none was declared.")
+        return
+    yield Line(_FORMATS)
+    heads = ("operating point", "tensor class", "declared", "observed", "verdict", "hardware", "evidence")
+    yield Table("What was declared, what was observed, and what was looked at.", heads, rows, ("left",) * 7,
+                remarks=True)  # fmt: skip
 
 
 def machine_lines(view: View) -> tuple[str, ...]:

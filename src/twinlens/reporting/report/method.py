@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from twinlens.errors import BadInput
@@ -11,14 +11,17 @@ from twinlens.pages import find, first_paragraph
 from twinlens.record.beside import SearchRecord
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
+from twinlens.reporting.document.block import Block, Cell, Letters, Line, Section, Table, Term, Title, row
 from twinlens.reporting.load_kind import SERVED, TITLES, is_driven
 from twinlens.reporting.view import View
+from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of
 from twinlens.spec.load import dump
 from twinlens.spec.point import FROM_LOG, WATCHED
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.source.earlier import modern
 from twinlens.spec.study import RunSpec, Study
-from twinlens.stats.metrics.definition import METRICS, Metric
+from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.summary.group import Summary
 from twinlens.units import show
 
 
@@ -31,6 +34,37 @@ class Reproduction:
     protocol: tuple[str, ...]
     file: str
     spec: str
+
+
+def method_blocks(view: View) -> Iterator[Block]:
+    """The protocol of each lens with the file that repeats it, then every run."""
+    for each in reproduce(view):
+        yield Title(each.title, level=3)
+        yield from (row("·", [sentence]) for sentence in each.protocol)
+        if each.spec:
+            yield Line(f"To measure it again, save this as {each.file} and run twinlens measure {each.file}:")
+            yield Letters(tuple(each.spec.splitlines()), caption=each.file)
+    count = len(view.material)
+    yield Section("The run" if count == 1 else f"All {count} runs", (_runs(view),), on_paper=False)
+
+
+def _runs(view: View) -> Table:
+    rows = tuple(
+        (Cell(run.id), Cell(run.state), Cell(f"{summary.rows:,}"),
+         Cell(str(run.spec.seed)) if is_driven(run) else Cell("unknown", "dim"),
+         Cell(label_words(summary.label)), Cell(_why(summary)))
+        for run, summary in view.material
+    )  # fmt: skip
+    caption = "Each run is a folder of that name; the command twinlens show prints its metrics."
+    sides = ("left", "left", "right", "right", "left", "left")
+    return Table(caption, ("run", "state", "rows", "seed", "label", "why"), rows, sides, remarks=True)
+
+
+def _why(summary: Summary) -> str:
+    """The reason of the verdict on a run, and what was found in it."""
+    is_late = summary.verdict.label == "invalid"  # its verdict has said so
+    told = [sentence_of(each) for each in summary.findings if not (is_late and each.code == "client-limit")]
+    return " ".join([f"{clause_of(summary.verdict.reason)}.", *told])
 
 
 def reproduce(view: View) -> list[Reproduction]:
@@ -137,12 +171,13 @@ def definition(metric_id: str) -> str:
         return f"{metric.label}, in {metric.unit}" if metric else metric_id
 
 
-def definitions(ids: Sequence[str]) -> tuple[tuple[tuple[Metric, ...], str], ...]:
+def definitions(ids: Sequence[str]) -> tuple[Term, ...]:
     """Metrics with what they mean, those of one page together."""
-    together: dict[str, list[Metric]] = {}
+    together: dict[str, list[tuple[str, str, str]]] = {}
     for id in ids:
-        together.setdefault(definition(id), []).append(METRICS[id])
-    return tuple((tuple(metrics), text) for text, metrics in together.items())
+        metric = METRICS[id]
+        together.setdefault(definition(id), []).append((id, metric.label, "" if metric.lens == "both" else metric.lens))
+    return tuple(Term(tuple(names), text) for text, names in together.items())
 
 
 def _toml(runs: list[Run], record: SearchRecord | None = None) -> str:

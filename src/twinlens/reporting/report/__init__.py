@@ -1,0 +1,1 @@
+"""The report: every point, what stands against it, the executor, the method and definitions, as one document."""
