@@ -39,11 +39,11 @@ from twinlens.reporting.document.block import (
     Term,
     Terms,
     Title,
-    texts,
 )
 from twinlens.reporting.document.html import html
 from twinlens.reporting.document.markdown import markdown
 from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.document.text import texts
 from twinlens.reporting.judging.check import check_document
 from twinlens.reporting.judging.diagnosis import diagnoses_document
 from twinlens.reporting.judging.probe import probe_document

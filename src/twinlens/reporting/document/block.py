@@ -6,7 +6,7 @@ fits. `DETAIL` is for `--why`, `--all` and the folds of a page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -26,8 +26,7 @@ class Cell:
     """Text of a table with its tone.
 
     `beside`: what stands with it in few letters, an interval as "±3.1%"; `bounds`: the same where there is room, on a
-    page. `why`: the reason of what is absent, a note that is marked with a number. `colour`: of a line of the charts,
-    by its name.
+    page. `why`: the reason of what is absent, a note with a number. `colour`: of a line of the charts, by its name.
     """
 
     text: str
@@ -40,8 +39,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Title:
-    """A heading, of a part of a document that holds several. `level`: 2 of a part, 3 or 4 within one. With an `anchor`
-    links lead to it, and one of level 2 is in the list of parts at the top of a page."""
+    """A heading. `level`: 2 of a part, 3 or 4 within one. A page lists those of level 2 that have an `anchor`."""
 
     text: str
     rank: int = 0
@@ -334,32 +332,6 @@ def cells(texts: Sequence[str], tone: Tone = "") -> tuple[Cell, ...]:
 def assumed_row(findings: Sequence[Finding], words: Callable[[Finding], str]) -> Row:
     """What nobody said, each once."""
     return row("assumed", tuple(dict.fromkeys(map(words, findings))))
-
-
-def texts(document: Document) -> Iterator[str]:
-    """Every text that a reader of the whole document must find, whoever shows it."""
-    for block in whole(document.blocks):
-        match block:
-            case Section(text=text, blocks=blocks) | Box(text=text, blocks=blocks):
-                yield text
-                yield from texts(Document("", "", blocks))
-            case Beside(boxes=boxes):
-                yield from texts(Document("", "", boxes))
-            case Terms(terms=terms):
-                yield from (text for each in terms for text in (*(name for _, name, _ in each.names), each.text))
-            case Line(text=text) | Title(text=text):
-                yield text
-            case Row(clauses=clauses):
-                yield from clauses
-            case Table(rows=rows):
-                yield from (part for each in rows for cell in each for part in (cell.text, cell.why) if part)
-            case Shares(what=what, parts=parts):
-                yield from (what, *(f"{each.name} {each.shown}" for each in parts))
-            case Fold(entries=entries):
-                yield from (text for _, text in entries)
-            case Bars(bars=bars, is_drawn=True):
-                yield from (each.name for each in bars)
-                yield from (each.shown for each in bars)
 
 
 def filled(blocks: Iterable[Block]) -> tuple[Block, ...]:
