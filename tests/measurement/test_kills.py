@@ -99,7 +99,7 @@ def test_kills_at_any_moment_lose_no_finished_run_and_leave_one_folder(
             process.wait(chance.uniform(0, 1.1 * whole_s))
         except subprocess.TimeoutExpired:
             (os.killpg if chance.random() < 0.5 else os.kill)(process.pid, number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=180)
         if "Traceback" in said:
             assert "site-packages" in said or "<frozen" in said, said  # before the first line of ours
         assert len([place for place in out.glob("*") if place.is_dir()]) <= 1, "a second study folder"
@@ -192,7 +192,7 @@ def test_two_commands_cannot_measure_into_one_folder(tmp_path: Path) -> None:
     out = tmp_path / "out"
     process, folder, _ = begun(out, training("fake", **SLOW))
     other = started(out / "slow.toml", out)
-    printed, said = other.communicate(timeout=60)
+    printed, said = other.communicate(timeout=180)
     assert (other.returncode, printed) == (2, "")
     assert said == (
         f"twinlens: another twinlens (process {process.pid}) is measuring {folder.parent}; wait for it, or measure "
@@ -244,9 +244,9 @@ def test_the_same_command_goes_on_after_its_worker_alone_was_interrupted(asked: 
     process = started(spec, out)
     waited(lambda: set(workers_of(out)) & set(measuring(out)))
     os.kill(next(pid for pid in measuring(out) if pid in workers_of(out)), signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == 130
     again = started(spec, out)
-    again.communicate(timeout=60)
+    again.communicate(timeout=180)
     assert again.returncode == 0
     assert len(list(out.glob("*/study.json"))) == 1, "no second study"

@@ -28,7 +28,7 @@ ISOLATED = {"isolate": True}
 SLOW: dict[str, Any] = {"options": {"pace": 1, "step_s": 0.02}, "protocol": {"isolate": True, "duration_s": 60.0}}
 
 
-def waited(true: Callable[[], Any], limit_s: float = 30.0) -> Any:
+def waited(true: Callable[[], Any], limit_s: float = 180.0) -> Any:
     """Poll a real process; it has no virtual clock."""
     deadline = time.monotonic() + limit_s
     while not (found := true()):
@@ -68,7 +68,7 @@ def test_a_killed_worker_leaves_a_readable_unfinished_run(tmp_path: Path, lens: 
     process, folder, pid = begun(tmp_path / "out", lens("fake", **SLOW))
     seen = rows_of(folder)
     os.kill(pid, signal.SIGKILL)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=180)
     assert process.returncode == 3
     assert "killed by signal 9 (SIGKILL)" in said
     assert said.strip().splitlines()[0] == f"runs: {folder.parent}"
@@ -97,7 +97,7 @@ def test_an_interrupted_study_keeps_what_it_has_and_goes_on_later(tmp_path: Path
     slow = SLOW | {"protocol": SLOW["protocol"] | {"repeats": 2}}
     process, folder, _ = begun(out, training("fake", **slow))
     (os.killpg if group else os.kill)(process.pid, signal.SIGINT)
-    printed, said = process.communicate(timeout=30)
+    printed, said = process.communicate(timeout=180)
     assert process.returncode == 130
     assert "interrupted" in said
     assert len(said.strip().splitlines()) == 1

@@ -200,7 +200,7 @@ def test_a_killed_point_ends_the_repeat_and_nothing_is_lost(tmp_path: Path) -> N
     process = begun(tmp_path, paired(**LONG))
     victim = find_runs(tmp_path)[0]
     psutil.Process(run_json(victim)["pid"]).kill()
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == 0
     states = {run.id: (run.state, run.error or "") for run in find_runs(tmp_path)}
     state, error = states.pop(victim.id)
@@ -218,8 +218,8 @@ def test_a_study_that_ends_takes_all_points_along_and_keeps_their_rows(tmp_path:
     process = begun(tmp_path, paired(**LONG))
     workers = [psutil.Process(run_json(run)["pid"]) for run in find_runs(tmp_path)]
     process.send_signal(number)
-    process.communicate(timeout=60)
-    assert psutil.wait_procs(workers, timeout=30)[1] == []
+    process.communicate(timeout=180)
+    assert psutil.wait_procs(workers, timeout=120)[1] == []
     found = find_runs(tmp_path)
     assert [run.state for run in found] == ["interrupted", "interrupted"]
     assert all(run.table.num_rows for run in found)

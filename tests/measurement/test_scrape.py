@@ -49,7 +49,7 @@ class Client:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + 10
+    until_s = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < until_s, "it never came"
         time.sleep(0.002)

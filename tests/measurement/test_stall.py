@@ -37,8 +37,8 @@ def family() -> Iterator[tuple[psutil.Process, psutil.Process]]:
 
 
 def until(process: psutil.Process, status: str) -> bool:
-    """Whether a process comes to be in a state within some seconds."""
-    give_up_s = time.monotonic() + 10
+    """Whether a process comes to be in a state within a minute."""
+    give_up_s = time.monotonic() + 60
     while time.monotonic() < give_up_s:
         if (process.status() == psutil.STATUS_STOPPED) == (status == "stopped"):
             return True
