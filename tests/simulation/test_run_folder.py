@@ -94,3 +94,10 @@ def test_a_run_that_was_stopped_is_not_valid(tmp_path: Path) -> None:
     summary = tl.summary(stopped)
     assert summary.validity == "not valid"
     assert "simulation-stopped" in [each.code for each in summary.disqualified]
+
+
+def test_a_simulated_run_is_no_evidence_and_answers_no_question(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="is simulated, and a pack holds what was measured"):
+        tl.evidence(run, to=tmp_path / "pack.zip")
+    with pytest.raises(BadInput, match="these runs are simulated, and what was measured answers"):
+        tl.answers(run, to="precision=bf16,rate_per_s=8")

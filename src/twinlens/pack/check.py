@@ -137,6 +137,8 @@ _SHARES = ("mfu", "mbu")
 
 def implausible(run: Run, summary: Summary) -> Iterator[Finding]:
     """One finding for each kind of value that cannot be; none for a run that may have happened."""
+    if run.place == "simulated":
+        yield Finding("pack-implausible", "disqualifies", run.id, {"what": "simulated"})
     for what, numbers in (*_rows(run), *_wall_time(run), *_ceilings(summary)):
         yield Finding("pack-implausible", "disqualifies", run.id, {"what": what} | dict(numbers))
 

@@ -70,7 +70,10 @@ def answers(*runs: str | Path | Run | Iterable[Run], to: str | Path | Study) -> 
     """
     if not runs:
         raise BadInput("which runs are to answer? Give run or study folders", code=UNREADABLE)
-    known = tuple(side for each in runs for side in sides(each, len(runs) > 1))
+    given = tuple(side for each in runs for side in sides(each, len(runs) > 1))
+    known = tuple(side for side in given if not side.group.is_simulated)  # a law answers nothing about a machine
+    if given and not known:
+        raise BadInput("these runs are simulated, and what was measured answers: give measured runs", code=UNREADABLE)
     if isinstance(to, str) and "=" in to and not Path(to).exists():
         return (_answered(question_of(to), known),)
     study = to if isinstance(to, Study) else load(to)

@@ -53,6 +53,8 @@ def evidence(
     if not path.parent.is_dir():
         raise BadInput(f"there is no folder {str(path.parent)!r} for the pack; make it first", code=UNREADABLE)
     chosen = _runs(runs)
+    if virtual := next((run for run, _ in chosen.values() if run.place == "simulated"), None):
+        raise BadInput(f"{virtual.id} is simulated, and a pack holds what was measured: leave it out", code=UNREADABLE)
     cover = _cover(os.environ, asked.contact)
     numbers = {at: number for at, (_, number) in chosen.items()}
     try:
