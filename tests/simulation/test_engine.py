@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.simulation.workloads import laws, noises, rules_for, work_of, works
 
 from twinlens.errors import BadInput
-from twinlens.simulation.engine import Engine, serve
+from twinlens.simulation.engine import Engine
 from twinlens.simulation.law import Affine, StepLaw, one
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.outcome import conserved
 from twinlens.simulation.rules import Rules
+from twinlens.simulation.serve import serve
 from twinlens.simulation.work import DONE, REFUSED, UNFINISHED, token_times_s
 
 SECOND = one(1.0)

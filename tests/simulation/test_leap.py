@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.workloads import laws, noises, rules_for, works
 
-from twinlens.simulation.engine import serve
+from twinlens.simulation.serve import serve
 from twinlens.simulation.work import Served, all_token_times_s
 
 
@@ -22,7 +22,7 @@ def same(one: Served, other: Served) -> None:
     np.testing.assert_allclose(times, other_times, rtol=0, atol=1e-9)
 
 
-@settings(max_examples=int(__import__("os").environ.get("LEAP_EXAMPLES", "200")), deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_leaps_give_what_the_step_loop_gives(data: st.DataObject) -> None:
     work = data.draw(works())

@@ -9,32 +9,24 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from twinlens.simulation.batches import batch_step, next_batch_s
-from twinlens.simulation.fits import check_work, checked_law, checked_rules, refused
+from twinlens.simulation.fits import checked_law, checked_rules, refused
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.leap import leap
 from twinlens.simulation.noise import Noise
-from twinlens.simulation.outcome import served
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.state.blocks import ENDLESS, Blocks, Cache
 from twinlens.simulation.state.pairs import decode_steps, pairs_of
 from twinlens.simulation.state.prefix_cache import PrefixCache
 from twinlens.simulation.state.sequence import Sequence
 from twinlens.simulation.state.steps import StepEnds
-from twinlens.simulation.work import DONE, REFUSED, Served, Work
+from twinlens.simulation.work import DONE, REFUSED
 
-
-@dataclass(slots=True)
-class Piece:
-    """Tokens of one sequence that a step computes."""
-
-    sequence: Sequence
-    tokens: int
+Piece = tuple[Sequence, int]
+"""A sequence, and how many tokens of it a step computes."""
 
 
 class Engine:
@@ -103,6 +95,7 @@ class Engine:
         else:
             self.waiting = [each for each in self.waiting if each[1] is not sequence]
             heapq.heapify(self.waiting)
+        self.stuck = False
 
     def run_until(self, until_s: float) -> None:
         """All steps that begin before `until_s`."""
@@ -133,11 +126,11 @@ class Engine:
         pieces, budget, preempted = self._continue()
         going = len(pieces)
         if not preempted:
-            self._admit(pieces, budget)
+            self.admit(pieces, budget)
         self.pass_time(*self._amounts(pieces))
-        same = not preempted and len(pieces) == going and all(piece.sequence.decoding for piece in pieces)
+        same = not preempted and len(pieces) == going and all(sequence.decoding for sequence, _ in pieces)
         for piece in pieces:
-            self._advance(piece.sequence, piece.tokens)
+            self._advance(*piece)
         self.running = [each for each in self.running if each.outcome != DONE]
         self.stuck = same and len(self.running) == going and self._stays_stuck()
 
@@ -152,7 +145,10 @@ class Engine:
 
     def pass_time(self, rows: int, context: float, tokens: int, pairs: float) -> None:
         """A step with so much work lasts as long as the law says, times its noise."""
-        seconds = self.law.seconds(rows, context, tokens, pairs)
+        self.pass_seconds(self.law.seconds(rows, context, tokens, pairs))
+
+    def pass_seconds(self, seconds: float) -> None:
+        """A step lasts so long, times its noise."""
         if self.factors:
             seconds *= self.factors.next()
         start_s = self.now_s
@@ -174,11 +170,12 @@ class Engine:
                 victim = self._preempt()
                 if victim is sequence:
                     return pieces, budget, preempted
-                if pieces and any(each.sequence is victim for each in pieces):
-                    budget += next(each.tokens for each in pieces if each.sequence is victim)
-                    pieces = [each for each in pieces if each.sequence is not victim]
+                given = sum(count for each, count in pieces if each is victim)
+                if given:
+                    budget += given
+                    pieces = [piece for piece in pieces if piece[0] is not victim]
                     place -= 1
-            pieces.append(Piece(sequence, tokens))
+            pieces.append((sequence, tokens))
             budget -= tokens
             place += 1
         return pieces, budget, preempted
@@ -198,7 +195,7 @@ class Engine:
         heapq.heappush(self.waiting, (victim.urgency, victim))
         return victim
 
-    def _admit(self, pieces: list[Piece], budget: int) -> None:
+    def admit(self, pieces: list[Piece], budget: int) -> None:
         """Waiting requests start, in order, until the budget, a place or a block is missing for the first of them."""
         rules = self.rules
         while self.waiting and budget > 0 and len(self.running) < rules.max_num_seqs:
@@ -216,18 +213,18 @@ class Engine:
             sequence.computed = found * rules.block_size
             if not sequence.preemptions:
                 sequence.start_s, sequence.cached = self.now_s, sequence.computed
-            pieces.append(Piece(sequence, tokens))
+            pieces.append((sequence, tokens))
             budget -= tokens
 
     def _amounts(self, pieces: list[Piece]) -> tuple[int, float, int, float]:
         """Rows, context, tokens beyond one a row, pairs: what the law asks for."""
         context = pairs = 0.0
-        for piece in pieces:
-            if piece.sequence.decoding:
-                context += self.context(piece.sequence)
+        for sequence, tokens in pieces:
+            if sequence.decoding:
+                context += self.context(sequence)
             else:
-                pairs += pairs_of(piece.sequence.computed, piece.tokens, self.rules.sliding_window)
-        return len(pieces), context, sum(piece.tokens - 1 for piece in pieces), pairs
+                pairs += pairs_of(sequence.computed, tokens, self.rules.sliding_window)
+        return len(pieces), context, sum(tokens - 1 for _, tokens in pieces), pairs
 
     def context(self, sequence: Sequence) -> float:
         """Tokens that its next token attends to."""
@@ -257,47 +254,6 @@ class Engine:
         if sequence.made == sequence.steps + 1:
             sequence.outcome, sequence.end_s = DONE, self.now_s
             self.finished.append(sequence)
-
-
-def serve(
-    work: Work,
-    law: StepLaw,
-    rules: Rules,
-    *,
-    noise: Noise | None = None,
-    horizon_s: float | None = None,
-    tokens: bool = True,
-    leaps: bool = True,
-) -> Served:
-    """All of the work through one engine, until it is done or virtual time has reached the horizon.
-
-    The law's `before_s` and `after_s` are not in it: add them outside. `tokens`: keep the time of every token.
-    `leaps`: pass equal steps together, which gives the same times sooner. Raises BadInput before any work.
-    """
-    check_work(work, rules)
-    engine = Engine(rules, law, noise, tokens=tokens, leaps=leaps)
-    until_s = math.inf if horizon_s is None else horizon_s
-    sequences = []
-    for arrival_s, prompt, output, priority, group, shared in rows_of(work):
-        engine.run_until(min(arrival_s, until_s))
-        sequences.append(engine.add(arrival_s, prompt, output, priority=priority, group=group, shared=shared))
-    engine.close()
-    engine.run_until(until_s)
-    return served(sequences, None, (engine.ends.written(),) if engine.ends else None, horizon_s)
-
-
-def rows_of(work: Work) -> Iterator[tuple[float, int, int, int, int, int]]:
-    """Arrival, prompt, output, priority, group and shared tokens of each request."""
-    zeros, alone = [0] * len(work), [-1] * len(work)
-    return zip(
-        work.arrival_s.tolist(),
-        work.prompt_tokens.tolist(),
-        work.output_tokens.tolist(),
-        zeros if work.priority is None else work.priority.tolist(),
-        alone if work.group is None else work.group.tolist(),
-        zeros if work.shared_tokens is None else work.shared_tokens.tolist(),
-        strict=True,
-    )
 
 
 def _cache(rules: Rules) -> Cache:

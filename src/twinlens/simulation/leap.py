@@ -78,10 +78,10 @@ def pass_steps(engine: Engine, rows: int, context: float, growth: float, tokens:
     if factors:
         factors.fill()
         place, most = factors.place, min(most, len(factors.factors) - factors.at)
-        steps, passed_s = _noisy(factors, first_s, growth_s, most, wait_s)
+        steps, passed_s = noisy_steps(factors, first_s, growth_s, most, wait_s)
         factors.at += steps
     else:
-        steps, passed_s = _even(first_s, growth_s, most, wait_s)
+        steps, passed_s = even_steps(first_s, growth_s, most, wait_s)
     engine.now_s += passed_s
     engine.busy_s += passed_s
     engine.steps += steps
@@ -105,7 +105,7 @@ def _slowest(
     return first_s, growth_s, most
 
 
-def _even(first_s: float, growth_s: float, most: int, wait_s: float) -> tuple[int, float]:
+def even_steps(first_s: float, growth_s: float, most: int, wait_s: float) -> tuple[int, float]:
     """Steps, at least one and at most `most`, until so long has passed, and how long they last."""
     half_s = growth_s / 2
     last_s = most * (first_s + half_s * (most - 1))
@@ -124,7 +124,7 @@ def _even(first_s: float, growth_s: float, most: int, wait_s: float) -> tuple[in
     return count, count * (first_s + half_s * (count - 1))
 
 
-def _noisy(factors: Factors, first_s: float, growth_s: float, most: int, wait_s: float) -> tuple[int, float]:
+def noisy_steps(factors: Factors, first_s: float, growth_s: float, most: int, wait_s: float) -> tuple[int, float]:
     """The same where each step has its factor."""
     at, sums, moments = factors.at, factors.sums, factors.moments
     base_s = first_s - growth_s * at

@@ -6,10 +6,10 @@ import numpy as np
 
 from served_rows import S, columns
 from twinlens.record.request import Request, Requests
-from twinlens.simulation.engine import serve
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.rules import Rules
+from twinlens.simulation.serve import serve
 from twinlens.simulation.work import Work, token_times_s
 
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twinlens.simulation.engine import Engine, serve
+from twinlens.simulation.engine import Engine
 from twinlens.simulation.law import StepLaw, one
 from twinlens.simulation.rules import Rules
+from twinlens.simulation.serve import serve
 from twinlens.simulation.server.asked import Asked
 from twinlens.simulation.server.replicas import Made, Replicas, shortest_queue
 from twinlens.simulation.work import Work, token_times_s

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from twinlens.record.request import Requests
-from twinlens.simulation.engine import serve
 from twinlens.simulation.law import Affine, StepLaw
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.rules import Rules
+from twinlens.simulation.serve import serve
 from twinlens.simulation.work import Floats, Work
 
 _ROUNDS = 2

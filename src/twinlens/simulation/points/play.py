@@ -16,10 +16,11 @@ from twinlens.record.request import REQUEST_SCHEMA, Request
 from twinlens.schedule.build import planned_load
 from twinlens.schedule.plan import NONE, Plan
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
-from twinlens.simulation.engine import Engine, serve
+from twinlens.simulation.engine import Engine
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.rules import Rules
+from twinlens.simulation.serve import serve
 from twinlens.simulation.state.sequence import Sequence
 from twinlens.simulation.work import DONE, REFUSED, UNFINISHED, Floats, Ints, Served, Work, all_token_times_s
 from twinlens.spec.study import RunSpec

@@ -43,6 +43,11 @@ def out_of_window(computed: int, window: int | None, size: int) -> int:
     return 0 if window is None else max(0, computed - window + 1) // size
 
 
+def within(tokens: int, window: int | None, size: int) -> int:
+    """Tokens of these that have to be kept at once."""
+    return tokens if window is None else min(tokens, window + size)
+
+
 @dataclass(slots=True)
 class Blocks:
     """Blocks without a prefix cache: only their number matters."""
@@ -63,7 +68,9 @@ class Blocks:
         gone = out_of_window(sequence.computed, self.window, self.size)
         leave = gone - sequence.dropped
         more = max(0, blocks_of(sequence.computed + tokens, self.size) - sequence.dropped - sequence.held)
-        if (whole and blocks_of(self._most(sequence.goal), self.size) > self.free) or more > self.free + leave:
+        if (
+            whole and blocks_of(within(sequence.goal, self.window, self.size), self.size) > self.free
+        ) or more > self.free + leave:
             return False
         self.used += more - leave
         sequence.held += more - leave
@@ -73,6 +80,3 @@ class Blocks:
     def release(self, sequence: Sequence) -> None:
         self.used -= sequence.held
         sequence.held = sequence.dropped = 0
-
-    def _most(self, tokens: int) -> int:
-        return tokens if self.window is None else min(tokens, self.window + self.size)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from twinlens.simulation.state.blocks import ENDLESS, blocks_of, out_of_window
+from twinlens.simulation.state.blocks import ENDLESS, blocks_of, out_of_window, within
 from twinlens.simulation.state.sequence import Sequence
 
 Key = tuple[int, int]
@@ -49,23 +49,26 @@ class PrefixCache:
         return found
 
     def take(self, sequence: Sequence, tokens: int, found: int = 0, *, whole: bool = False) -> bool:
-        hits = [self.where[self._key(sequence, each)] for each in range(found)]
-        free = self.free - sum(hit in self.idle for hit in hits)
         computed = sequence.computed + found * self.size
-        have = sequence.dropped + len(sequence.blocks) + found
-        more = blocks_of(computed + tokens, self.size) - have
-        leaving = sequence.blocks[: max(0, out_of_window(computed, self.window, self.size) - sequence.dropped)]
+        gone = max(sequence.dropped, out_of_window(computed, self.window, self.size))
+        hits = [self.where[self._key(sequence, each)] for each in range(gone, found)]
+        free = self.free - sum(hit in self.idle for hit in hits)
+        leaving = sequence.blocks[: gone - sequence.dropped]
         left = sum(self.users[block] == 1 for block in leaving)
-        if (whole and blocks_of(sequence.goal, self.size) - found > free) or more > free + left:
+        more = blocks_of(computed + tokens, self.size) - gone - (len(sequence.blocks) - len(leaving)) - len(hits)
+        whole_blocks = blocks_of(within(sequence.goal, self.window, self.size), self.size) if whole else 0
+        if whole_blocks - len(hits) > free or more > free + left:
             return False
         for hit in hits:
             self.idle.pop(hit, None)
             self.users[hit] = self.users.get(hit, 0) + 1
-        self._leave(sequence, len(leaving))
+        for block in leaving:
+            self._let_go(block)
+        sequence.blocks, sequence.dropped = sequence.blocks[len(leaving) :], gone
         sequence.blocks += hits
         sequence.kept += found
         sequence.blocks += [self._new() for _ in range(more)]
-        self._keep(sequence, min(computed + tokens, sequence.prompt + sequence.tokens(sequence.made)))
+        self._keep(sequence, computed + (1 if sequence.decoding else tokens))
         return True
 
     def release(self, sequence: Sequence) -> None:
@@ -75,18 +78,12 @@ class PrefixCache:
 
     def _keep(self, sequence: Sequence, tokens: int) -> None:
         """Full blocks of so many tokens can be found from now on."""
-        for each in range(sequence.kept, tokens // self.size):
+        for each in range(max(sequence.kept, sequence.dropped), tokens // self.size):
             key = self._key(sequence, each)
             if key not in self.where and (key[0] >= 0 or self.total < ENDLESS):
                 block = sequence.blocks[each - sequence.dropped]
                 self.where[key], self.key_of[block] = block, key
         sequence.kept = max(sequence.kept, tokens // self.size)
-
-    def _leave(self, sequence: Sequence, count: int) -> None:
-        for block in sequence.blocks[:count]:
-            self._let_go(block)
-        del sequence.blocks[:count]
-        sequence.dropped += count
 
     def _let_go(self, block: int) -> None:
         self.users[block] -= 1

@@ -41,6 +41,8 @@ class Sequence:
     """Blocks by number, where a prefix cache tells one from another."""
     dropped: int = 0
     kept: int = 0
+    tick: int = 0
+    """While `carry.Carry` has it: the step of the engine up to which `made` is true."""
     moments: list[tuple[int, int]] = field(default_factory=list)
     """Pairs (`made`, step of the engine): from there on one more moment with each step, until the next pair."""
 
@@ -84,9 +86,13 @@ class Sequence:
 
     def came(self, step: int, moments: int) -> None:
         """Tokens of it came with so many steps from this one on."""
+        self.comes(step)
+        self.made += moments
+
+    def comes(self, step: int) -> None:
+        """Its next moment comes with this step, and then one with each."""
         if not self.moments or step - self.made != self.moments[-1][1] - self.moments[-1][0]:
             self.moments.append((self.made, step))
-        self.made += moments
 
     def come(self) -> list[int]:
         """Steps of the engine with which its tokens came, one a moment. Shape: (made,)."""
