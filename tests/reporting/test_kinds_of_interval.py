@@ -11,8 +11,8 @@ from report_material import estimate
 from served_material import served_run
 from twinlens import units
 from twinlens.record.estimate import Estimate
-from twinlens.reporting.cell import share_bounds
 from twinlens.reporting.chart.latency import bars
+from twinlens.reporting.run.cell import share_bounds
 from twinlens.reporting.run.grid import parts_of, points_table
 from twinlens.reporting.view import view
 

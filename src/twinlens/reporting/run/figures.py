@@ -9,9 +9,9 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
 from twinlens.record.run import Run
 from twinlens.reporting import display
-from twinlens.reporting.cell import cell_of
 from twinlens.reporting.display import clean, value
 from twinlens.reporting.document.block import Cell, Table
+from twinlens.reporting.run.cell import cell_of
 from twinlens.reporting.search import limits_of
 from twinlens.reporting.text.column import ITEM_RATES
 from twinlens.spec.workload.workload import InferenceWorkload

@@ -8,7 +8,6 @@ from statistics import median
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.cell import cell_of
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Block, Brief, Cell, Line, Notes, Table, Tone
 from twinlens.reporting.gate import agreement_of, agreement_words, gate_reason, gate_word, why_no_gate
@@ -16,6 +15,7 @@ from twinlens.reporting.load_kind import SERVED, TITLES, LoadKind, kind_of, load
 from twinlens.reporting.machine import place_named
 from twinlens.reporting.paired import Paired
 from twinlens.reporting.point_name import point_names, precision_of
+from twinlens.reporting.run.cell import cell_of
 from twinlens.reporting.text.column import GATE, PLACE_HEADS, Column, columns, served_columns
 from twinlens.reporting.text.sentence import against, reference_of
 from twinlens.reporting.view import LENSES, in_order, runs_word
