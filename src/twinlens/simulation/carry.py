@@ -81,6 +81,15 @@ class Carry:
             else:
                 self.prompts.append(each)
 
+    @property
+    def quiet_s(self) -> float:
+        """Until then at least nothing ends, if nothing arrives; noise of a step is not known before it passes."""
+        engine = self.engine
+        if self.prompts or engine.waiting or engine.factors or not self.ends:
+            return engine.now_s
+        first_s = max([a + b * self.rows + c * self.context for a, b, c, _, _ in self.parts])
+        return engine.now_s + first_s * (self.ends[0][0] - engine.steps) * (1 - 1e-9)
+
     def settle(self) -> None:
         """Tell each request how far it has come."""
         steps = self.engine.steps

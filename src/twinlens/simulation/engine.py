@@ -65,13 +65,26 @@ class Engine:
         self.ends = StepEnds(self.factors) if tokens else None
 
     def add(
-        self, arrival_s: float, prompt: int, output: int, *, priority: int = 0, group: int = -1, shared: int = 0
+        self,
+        arrival_s: float,
+        prompt: int,
+        output: int,
+        *,
+        priority: int = 0,
+        group: int = -1,
+        shared: int = 0,
+        given: bool = False,
     ) -> Sequence:
-        """A request arrives; one that is longer than the context is refused at once, as its `outcome` says."""
+        """A request arrives; one that is longer than the context is refused at once, as its `outcome` says.
+
+        `given`: with the KV cache of its prompt and its first token, both made by another engine.
+        """
         steps = decode_steps(output, self.rules, self.drafts)
         priority = priority if self.rules.scheduling_policy == "priority" else 0
         new = Sequence(self.added, arrival_s, prompt, output, steps, priority, group, min(shared, prompt), prompt)
         self.added += 1
+        if given:
+            new.made, new.goal, new.computed, new.given = 1, prompt + 1, prompt, prompt
         if refused(self.rules, prompt, output):
             new.outcome = REFUSED
             self.finished.append(new)
@@ -200,8 +213,9 @@ class Engine:
         rules = self.rules
         while self.waiting and budget > 0 and len(self.running) < rules.max_num_seqs:
             sequence = self.waiting[0][1]
-            found = self.cache.find(sequence)
-            left = sequence.goal - found * rules.block_size
+            found = 0 if sequence.given else self.cache.find(sequence)
+            here = sequence.given or found * rules.block_size
+            left = sequence.goal - here
             wanted = min(left, rules.long_prefill_token_threshold or left)
             if wanted > budget and not rules.enable_chunked_prefill:
                 return
@@ -210,9 +224,9 @@ class Engine:
                 return
             heapq.heappop(self.waiting)
             self.running.append(sequence)
-            sequence.computed = found * rules.block_size
+            sequence.computed = here
             if not sequence.preemptions:
-                sequence.start_s, sequence.cached = self.now_s, sequence.computed
+                sequence.start_s, sequence.cached = self.now_s, found * rules.block_size
             pieces.append((sequence, tokens))
             budget -= tokens
 

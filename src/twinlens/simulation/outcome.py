@@ -43,7 +43,7 @@ def tokens_of(sequences: list[Sequence], step_end_s: tuple[Floats, ...]) -> Toke
     apart = {
         place: (np.array(each.come(), dtype=np.int64), np.array(each.by_moment(), dtype=np.int64))
         for place, each in enumerate(sequences)
-        if len(each.moments) > 1 or (each.made and each.steps + 1 < each.output)
+        if len(each.moments) > 1 or (each.moments and (each.moments[0][0] or each.steps + 1 < each.output))
     }
     return Tokens(
         step_end_s=step_end_s,

@@ -49,6 +49,13 @@ class Tokens:
     moments: Ints
     apart: Mapping[int, tuple[Ints, Ints]]
 
+    def of(self, request: int) -> tuple[Ints, Ints]:
+        """Steps that brought tokens of one request, and its tokens so far with each. Shapes: (moments,)."""
+        if request in self.apart:
+            return self.apart[request]
+        count = self.moments[request]
+        return self.first_step[request] + np.arange(count), np.arange(1, count + 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Served:

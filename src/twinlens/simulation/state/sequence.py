@@ -15,7 +15,8 @@ class Sequence:
     `steps`: decode steps that its answer takes after the first token; fewer than its tokens where drafts are accepted.
     `goal`: tokens to compute before the next one can be made: the prompt, and after a preemption all made so far too.
     `computed`: of these, tokens that have their place in the KV cache. `made`: moments at which tokens came: 0 none,
-    1 the first token, then one a decode step. `held`: blocks of KV cache. `dropped`: blocks in front that left the
+    1 the first token, then one a decode step. `held`: blocks of KV cache. `given`: tokens whose KV cache comes
+    with it from another engine. `dropped`: blocks in front that left the
     window; `kept`: blocks that a prefix cache has looked at.
     """
 
@@ -39,6 +40,7 @@ class Sequence:
     cached: int = 0
     blocks: list[int] = field(default_factory=list)
     """Blocks by number, where a prefix cache tells one from another."""
+    given: int = 0
     dropped: int = 0
     kept: int = 0
     tick: int = 0
@@ -70,7 +72,7 @@ class Sequence:
     def restart(self) -> None:
         """Preempted: its blocks are lost, and all that it had is computed again."""
         self.goal = self.prompt + self.tokens(self.made)
-        self.computed = 0
+        self.computed = self.given = 0
         self.preemptions += 1
 
     def context(self, prompt: int) -> float:
@@ -95,7 +97,7 @@ class Sequence:
             self.moments.append((self.made, step))
 
     def come(self) -> list[int]:
-        """Steps of the engine with which its tokens came, one a moment. Shape: (made,)."""
+        """Steps of the engine with which its tokens came, one a moment. Shape: (made,), less what was given."""
         ends = [made for made, _ in self.moments[1:]] + [self.made]
         return [
             step + each
@@ -104,5 +106,6 @@ class Sequence:
         ]  # fmt: skip
 
     def by_moment(self) -> list[int]:
-        """Tokens of the answer so far, at each moment. Shape: (made,)."""
-        return [self.tokens(each + 1) for each in range(self.made)]
+        """Tokens of the answer so far, at each moment that this engine brought. Shape: that of `come`."""
+        first = self.moments[0][0] if self.moments else self.made
+        return [self.tokens(each + 1) for each in range(first, self.made)]
