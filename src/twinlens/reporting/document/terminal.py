@@ -141,7 +141,8 @@ def _lines(
                 if whole and laws:
                     yield from _row(Row("laws", (laws,), block.tone), whole)
             case More() if not whole:
-                narrow = f"left out here: {', '.join(told.left_out)}; " if told.left_out else ""
+                columns = "', '".join(told.left_out)
+                narrow = f"left out here: column{'s' * (len(told.left_out) > 1)} '{columns}'; " if columns else ""
                 besides = f"; {block.besides}" if block.besides and not narrow else ""
                 yield hanging(block.mark.ljust(_MARK) if block.mark else "", f"{narrow}{block.text}{besides}", "dim")
 

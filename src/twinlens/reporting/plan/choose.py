@@ -78,7 +78,7 @@ def _blocks(answer: Choice, notes: Sequence[Finding]) -> Iterator[Block]:
     yield row("left out", [_left_out(answer.rankings)])
     yield row("assumed", [clause_of(each) for each in notes], rank=DETAIL)
     considered = "; not considered: disaggregation" if answer.left_out else ""
-    yield More(f"--all: candidates, reasons, cards, {len(notes)} assumed{considered}")
+    yield More(f"--all: candidates, reasons, cards, {len(notes)} assumed{considered}", "more")
 
 
 def _clauses(finding: Finding | None) -> list[str]:
@@ -155,7 +155,7 @@ def _table(ranking: Ranking) -> Table:
 
 
 def _heads(ranking: Ranking) -> tuple[str, ...]:
-    return ("", "tokens/s each", "rank", _TIMES[ranking.lens][1], "power", "per M", "+10 % of …")
+    return ("", "tokens/s each", "rank", _TIMES[ranking.lens][1], "power", "per M", "10 % more of")
 
 
 def _shares(ranking: Ranking) -> Iterator[Table]:
