@@ -1,4 +1,4 @@
-"""Amounts of work in closed form: pairs of tokens in attention, tokens that a step of speculation gives."""
+"""Amounts of work: pairs of tokens that attention computes, decode steps of an answer with drafts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,6 @@ def pairs_of(computed: int, tokens: int, window: int | None) -> float:
         return tokens * computed + tokens * (tokens + 1) / 2
     below = max(0, window - computed)
     return below * computed + below * (below + 1) / 2 + (tokens - below) * window
-
-
-def tokens_per_step(drafts: int, acceptance: float) -> float:
-    """Tokens that a decode step gives on average, drafts held until the first that does not: (1 − p^(k+1)) / (1 − p).
-
-    Source: Leviathan et al. 2023 (arXiv 2211.17192), equation 1.
-    """
-    return drafts + 1.0 if acceptance == 1 else (1 - acceptance ** (drafts + 1)) / (1 - acceptance)
 
 
 def decode_steps(output: int, rules: Rules, generator: np.random.Generator) -> int:
