@@ -134,17 +134,18 @@ class Carry:
             if not isinstance(engine.cache, Blocks) or self._blocks(pieces) + taken > engine.cache.free:
                 return False
             engine.cache.used += taken
-        for each, tokens in pieces:
-            engine.cache.take(each, tokens)
+        if pieces:
+            for each, tokens in pieces:
+                engine.cache.take(each, tokens)
+            budget -= sum([tokens for _, tokens in pieces])
         going = len(pieces)
         if engine.waiting:
-            engine.admit(pieces, budget - sum(tokens for _, tokens in pieces))
+            engine.admit(pieces, budget)
         engine.stuck = not pieces
         more, pairs = self.rows * (self.grows - 1), 0.0
         for each, tokens in pieces:
             more += tokens - 1
-            computed = each.computed
-            pairs += pairs_of(computed, tokens, self.window)
+            pairs += pairs_of(each.computed, tokens, self.window)
         rows, context = self.rows + len(pieces), self.context
         engine.pass_seconds(max([a + b * rows + c * context + d * more + e * pairs for a, b, c, d, e in self.parts]))
         self._passed(1)

@@ -18,7 +18,7 @@ from twinlens.simulation.law import StepLaw
 from twinlens.simulation.leap import leap
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.rules import Rules
-from twinlens.simulation.state.blocks import ENDLESS, Blocks, Cache
+from twinlens.simulation.state.blocks import ENDLESS, Blocks, Cache, Endless
 from twinlens.simulation.state.pairs import decode_steps, pairs_of
 from twinlens.simulation.state.prefix_cache import PrefixCache
 from twinlens.simulation.state.sequence import Sequence
@@ -79,19 +79,20 @@ class Engine:
 
         `given`: with the KV cache of its prompt and its first token, both made by another engine.
         """
-        steps = decode_steps(output, self.rules, self.drafts)
-        priority = priority if self.rules.scheduling_policy == "priority" else 0
+        rules = self.rules
+        steps = decode_steps(output, rules, self.drafts) if rules.num_speculative_tokens else output - 1
+        priority = priority if rules.scheduling_policy == "priority" else 0
         new = Sequence(self.added, arrival_s, prompt, output, steps, priority, group, min(shared, prompt), prompt)
         self.added += 1
         if given:
             new.made, new.goal, new.computed, new.given = 1, prompt + 1, prompt, prompt
-        if refused(self.rules, prompt, output):
+        if rules.max_model_len is not None and refused(rules, prompt, output):
             new.outcome = REFUSED
             self.finished.append(new)
             return new
         if not self.waiting and not self.running:
             self.now_s = max(self.now_s, arrival_s)
-        heapq.heappush(self.waiting, (new.urgency, new))
+        heapq.heappush(self.waiting, ((priority, new.number), new))
         self.stuck = False
         return new
 
@@ -271,7 +272,8 @@ class Engine:
 
 
 def _cache(rules: Rules) -> Cache:
-    total = ENDLESS if rules.num_gpu_blocks is None else rules.num_gpu_blocks
     found_again = rules.enable_prefix_caching and rules.batching == "continuous"
+    if rules.num_gpu_blocks is None and not found_again:
+        return Endless()
     make = PrefixCache if found_again else Blocks
-    return make(total, rules.block_size, rules.sliding_window)
+    return make(rules.num_gpu_blocks or ENDLESS, rules.block_size, rules.sliding_window)

@@ -49,6 +49,23 @@ def within(tokens: int, window: int | None, size: int) -> int:
 
 
 @dataclass(slots=True)
+class Endless:
+    """More blocks than are ever asked for: nobody is counted."""
+
+    free: int = ENDLESS
+    used: int = 0
+
+    def find(self, sequence: Sequence) -> int:
+        return 0
+
+    def take(self, sequence: Sequence, tokens: int, found: int = 0, *, whole: bool = False) -> bool:
+        return True
+
+    def release(self, sequence: Sequence) -> None:
+        pass
+
+
+@dataclass(slots=True)
 class Blocks:
     """Blocks without a prefix cache: only their number matters."""
 
