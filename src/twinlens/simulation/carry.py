@@ -77,6 +77,7 @@ class Carry:
         self.prompts = []
         for each in self.engine.running:
             if each.decoding:
+                each.comes(self.engine.steps)
                 self._join(each)
             else:
                 self.prompts.append(each)
@@ -118,7 +119,7 @@ class Carry:
                 done = self._decode(math.inf if full else until_s)
             else:
                 return
-            if not done:
+            if not done and not self._preempting_step():
                 self.settle()
                 engine.step()
                 self.gather()
@@ -154,6 +155,11 @@ class Carry:
             if each.computed < each.goal:
                 if place >= going:
                     self.prompts.append(each)
+                continue
+            if not each.made and each.steps:  # the usual case of what `bring` and `settle` do
+                each.made, each.first_token_s = 1, engine.now_s
+                each.moments.append((0, engine.steps - 1))
+                self._join(each)
                 continue
             engine.bring(each)
             engine.settle(each)
@@ -225,6 +231,39 @@ class Carry:
         self._passed(steps)
         return True
 
+    def _preempting_step(self) -> bool:
+        """A step that takes blocks from the last to come, until all before it have theirs; False where urgency decides.
+
+        Whoever asks and gets none has the last preempted, which is itself at worst: so the last go until the rest fits.
+        """
+        engine = self.engine
+        first_come = engine.rules.scheduling_policy == "fcfs"
+        if not (first_come and self.asks and self.rows and not self.prompts and self.rows <= self.budget):
+            return False
+        assert isinstance(engine.cache, Blocks)
+        place = engine.steps % self.size
+        victims = []
+        while self.asks[place] > engine.cache.free:
+            victim = engine.running.pop()
+            moments, victim.tick = engine.steps - victim.tick, engine.steps
+            victim.made += moments
+            victim.computed = victim.prompt + victim.tokens(victim.made) - 1
+            self._leave(victim)
+            victims.append(victim)
+        if not victims:
+            return False
+        gone = {each.number for each in victims}
+        self.ends = [entry for entry in self.ends if entry[1] not in gone]
+        heapq.heapify(self.ends)
+        for each in victims:
+            each.restart()
+            heapq.heappush(engine.waiting, (each.urgency, each))
+        engine.cache.used += self.asks[place]
+        engine.stuck = False
+        engine.pass_seconds(max([a + b * self.rows + c * self.context for a, b, c, _, _ in self.parts]))
+        self._passed(1)
+        return True
+
     def _passed(self, steps: int) -> None:
         """So many steps have passed: contexts have grown, some have reached the window, some are done."""
         engine, now = self.engine, self.engine.steps
@@ -248,7 +287,6 @@ class Carry:
         """From the next step on it decodes."""
         now = self.engine.steps
         each.tick, end = now, now + each.steps + 1 - each.made
-        each.comes(now)
         heapq.heappush(self.ends, (end, each.number, each))
         context = each.prompt + 1 + (each.made - 1) * each.pace
         self.rows += 1
@@ -272,7 +310,7 @@ class Carry:
             self.capped.discard(each.number)
             self.context -= self.window or 0
         else:
-            self.context -= each.prompt + each.output
+            self.context -= each.prompt + 1 + (each.made - 1) * each.pace
             self.growth -= each.pace
         if not self.rows:
             self.context = self.growth = 0.0
@@ -294,5 +332,7 @@ class Carry:
         """Blocks that so many steps ask for."""
         assert isinstance(self.engine.cache, Blocks)
         rounds, rest = divmod(steps, self.size)
-        now = self.engine.steps
-        self.engine.cache.used += rounds * self.rows + sum(self.asks[(now + step) % self.size] for step in range(rest))
+        begin = self.engine.steps % self.size
+        end = begin + rest
+        asked = sum(self.asks[begin:end]) + (sum(self.asks[: end - self.size]) if end > self.size else 0)
+        self.engine.cache.used += rounds * self.rows + asked

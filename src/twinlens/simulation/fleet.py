@@ -115,6 +115,8 @@ class _Fleet:
         self.places: dict[int, int] = {}
         self.held: list[tuple[int, Row]] = []
         self.now_s = 0.0
+        self.loads, self.quiet_s = [0.0] * len(self.members), [-math.inf] * len(self.members)
+        """What a member had when it was looked at, and until when that stays."""
         self._look(0.0)
 
     def _start(self, replica: Replica, starts_s: float, dies_s: float) -> None:
@@ -171,25 +173,28 @@ class _Fleet:
         sequence = member.engine.add(
             now_s, prompt, output, priority=priority, group=group, shared=shared, given=self.given
         )
+        self.quiet_s[chosen] = -math.inf
         if member.dies_s < math.inf:
             self.rows[chosen, sequence.number] = place, row
         self.sequences[place], self.places[place] = sequence, chosen
 
     def _load(self, place: int) -> float:
         """Requests of a replica now, or tokens that it has left."""
+        now_s = self.now_s
+        if now_s < self.quiet_s[place]:
+            return self.loads[place]
         member = self.members[place]
-        driver, engine, now_s = member.driver, member.engine, self.now_s
+        driver, engine = member.driver, member.engine
+        driver.run_until(now_s)
         if self.by_tokens:
-            driver.run_until(now_s)
             if isinstance(driver, Carry):
                 driver.settle()
             return engine.outstanding_tokens
-        if not isinstance(driver, Carry) or driver.quiet_s < now_s:
-            driver.run_until(now_s)
-        load = len(engine.running) + len(engine.waiting)
-        finished, back = engine.finished, -1
+        load, finished, back = len(engine.running) + len(engine.waiting), engine.finished, -1
         while len(finished) >= -back and finished[back].end_s > now_s:
             load, back = load + 1, back - 1
+        if back == -1 and isinstance(driver, Carry):
+            self.loads[place], self.quiet_s[place] = load, driver.quiet_s
         return load
 
     def finish(self, until_s: float, horizon_s: float | None) -> Served:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
-
-import numpy as np
 
 from twinlens.errors import BadInput
 
@@ -39,22 +38,22 @@ class Router:
     seen_s: float = -float("inf")
     seen: dict[int, float] = field(default_factory=dict)
     homes: dict[int, int] = field(default_factory=dict)
-    random: np.random.Generator = field(init=False)
+    random: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
-        self.random = np.random.default_rng(self.routing.seed)
+        self.random = random.Random(self.routing.seed)
 
     def choose(self, alive: Sequence[int], now_s: float, group: int, load: Load) -> int:
         """One of the replicas that are there. `load` looks at one of them as it is now."""
         policy = self.routing.policy
         if policy == "random":
-            return alive[int(self.random.integers(len(alive)))]
+            return self.random.choice(alive)
         if policy == "round-robin":
             self.turn += 1
             return alive[(self.turn - 1) % len(alive)]
         known = self._known(alive, now_s, load)
         if policy == "two-choices":
-            first, second = (alive[int(each)] for each in self.random.integers(len(alive), size=2))
+            first, second = self.random.choice(alive), self.random.choice(alive)
             return first if known(first) <= known(second) else second
         least = min(alive, key=known)
         if policy != "prefix" or group < 0:

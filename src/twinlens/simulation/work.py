@@ -88,8 +88,18 @@ def token_times_s(served: Served, request: int) -> Floats:
 
 def all_token_times_s(served: Served) -> tuple[Floats, Ints]:
     """Token times of all requests, one after another, and where each begins. Shapes: (tokens,), (requests + 1,)."""
-    each = [token_times_s(served, request) for request in range(len(served.outcome))]
-    return np.concatenate([np.empty(0), *each]), np.cumsum([0, *(len(times) for times in each)])
+    tokens = _kept(served)
+    joined = np.concatenate([np.empty(0), *tokens.step_end_s])
+    begins = np.cumsum([0, *(len(each) for each in tokens.step_end_s)])[served.engine]
+    counts = tokens.moments.copy()
+    for request, (_, so_far) in tokens.apart.items():
+        counts[request] = so_far[-1]
+    places = np.concatenate([[0], np.cumsum(counts)])
+    steps = np.arange(places[-1]) + np.repeat(tokens.first_step + begins - places[:-1], counts)
+    for request, (each, so_far) in tokens.apart.items():
+        of_each = np.repeat(each, np.diff(so_far, prepend=0)) + begins[request]
+        steps[places[request] : places[request + 1]] = of_each
+    return joined[steps], places
 
 
 def _kept(served: Served) -> Tokens:

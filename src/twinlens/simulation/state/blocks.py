@@ -82,12 +82,12 @@ class Blocks:
         return 0
 
     def take(self, sequence: Sequence, tokens: int, found: int = 0, *, whole: bool = False) -> bool:
-        gone = out_of_window(sequence.computed, self.window, self.size)
+        size, free, gone = self.size, self.total - self.used, 0
+        if self.window is not None:
+            gone = out_of_window(sequence.computed, self.window, size)
         leave = gone - sequence.dropped
-        more = max(0, blocks_of(sequence.computed + tokens, self.size) - sequence.dropped - sequence.held)
-        if (
-            whole and blocks_of(within(sequence.goal, self.window, self.size), self.size) > self.free
-        ) or more > self.free + leave:
+        more = max(0, -(-(sequence.computed + tokens) // size) - sequence.dropped - sequence.held)
+        if more > free + leave or (whole and blocks_of(within(sequence.goal, self.window, size), size) > free):
             return False
         self.used += more - leave
         sequence.held += more - leave
