@@ -11,10 +11,10 @@ from tests.simulation.workloads import laws, rules_for, work_of, works
 
 from twinlens.errors import BadInput
 from twinlens.simulation.fleet import Replica, serve_fleet
-from twinlens.simulation.law import one
+from twinlens.simulation.law import StepLaw, one
 from twinlens.simulation.outcome import conserved
 from twinlens.simulation.pools import Link, carried, serve_pools
-from twinlens.simulation.routing import Routing
+from twinlens.simulation.routing import Policy, Routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import DONE, UNFINISHED, Work, token_times_s
 
@@ -126,3 +126,13 @@ def test_a_fleet_in_leaps_is_the_fleet_in_steps(data: st.DataObject) -> None:
     same(leapt, serve_fleet(work, replicas, routing, leaps=False))
     assert conserved(leapt)
     assert not np.any(leapt.outcome == UNFINISHED)
+
+
+@settings(max_examples=30, deadline=None)
+@given(works(), laws(), st.sampled_from(["random", "round-robin"]))
+def test_a_fleet_whose_router_looks_at_nothing_is_each_replica_alone(work: Work, law: StepLaw, policy: Policy) -> None:
+    replicas = [Replica(Rules(), StepLaw(law.parts[:1]), slow=slow) for slow in (1.0, 1.3, 1.0)]
+    routing = Routing(policy, seed=4)
+    leapt, stepped = serve_fleet(work, replicas, routing), serve_fleet(work, replicas, routing, leaps=False)
+    np.testing.assert_array_equal(leapt.engine, stepped.engine)
+    same(leapt, stepped)

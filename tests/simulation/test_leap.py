@@ -7,8 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.workloads import laws, noises, rules_for, works
 
+from twinlens.simulation.law import StepLaw
+from twinlens.simulation.leaps.first_come import is_plain
+from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
-from twinlens.simulation.work import Served, all_token_times_s
+from twinlens.simulation.work import Served, Work, all_token_times_s
 
 
 def same(one: Served, other: Served) -> None:
@@ -31,3 +34,14 @@ def test_leaps_give_what_the_step_loop_gives(data: st.DataObject) -> None:
     horizon_s = data.draw(st.sampled_from([None, None, 0.5]))
     stepped = serve(work, law, rules, noise=noise, horizon_s=horizon_s, leaps=False)
     same(serve(work, law, rules, noise=noise, horizon_s=horizon_s), stepped)
+
+
+@settings(max_examples=60, deadline=None)
+@given(works(), st.integers(1, 12), st.integers(12, 60), st.booleans(), st.data())
+def test_the_plainest_engine_gives_what_the_step_loop_gives(
+    work: Work, seats: int, budget: int, alone: bool, data: st.DataObject
+) -> None:
+    rules = Rules(max_num_seqs=1 if alone else seats, max_num_batched_tokens=budget)
+    law = StepLaw(data.draw(laws()).parts[:1])
+    assert is_plain(law, rules, None)
+    same(serve(work, law, rules), serve(work, law, rules, leaps=False))

@@ -9,6 +9,7 @@ from scipy import stats
 from twinlens.simulation.engine import Engine
 from twinlens.simulation.fleet import Replica, serve_fleet
 from twinlens.simulation.law import one
+from twinlens.simulation.outcome import overloaded_from
 from twinlens.simulation.routing import Routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
@@ -136,3 +137,14 @@ def test_closed_forms_have_their_known_values_and_end_where_the_server_is_full()
     )
     assert pollaczek_khinchine(1.0, 1.0, 1.0) == erlang_wait(2.0, 1.0, 2) == float("inf")
     assert continuous_time(25.0, 200, 0.005, 0.0002) == dynamic_time(1000, 0.005, 0.001) == float("inf")
+
+
+def test_an_overloaded_engine_says_the_rate_that_it_keeps_up_with_and_a_quiet_one_says_none() -> None:
+    generator = np.random.default_rng(2)
+    output = lengths("geometric", 50, 4_000, generator)
+    most_per_s = 1 / (STEP_S * float(output.mean()))
+    found = []
+    for share in (0.6, 1.5, 3.0):
+        work = work_at(share * most_per_s, output, generator)
+        found.append(overloaded_from(work, serve(work, one(STEP_S), Rules(max_num_seqs=1), tokens=False)))
+    assert found == [None, pytest.approx(most_per_s, rel=0.1), pytest.approx(most_per_s, rel=0.1)]

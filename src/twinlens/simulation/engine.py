@@ -15,7 +15,7 @@ import numpy as np
 from twinlens.simulation.batches import batch_step, next_batch_s
 from twinlens.simulation.fits import checked_law, checked_rules, refused
 from twinlens.simulation.law import StepLaw
-from twinlens.simulation.leap import leap
+from twinlens.simulation.leaps.leap import leap
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.state.blocks import ENDLESS, Blocks, Cache, Endless

@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.simulation.carry import Carry, may_carry
 from twinlens.simulation.engine import Engine
 from twinlens.simulation.fits import check_work
 from twinlens.simulation.law import Affine, StepLaw
+from twinlens.simulation.leaps.carry import Carry, may_carry
+from twinlens.simulation.leaps.first_come import is_plain, serve_plainly
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.outcome import served
 from twinlens.simulation.routing import Router, Routing, check_routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import rows_of
 from twinlens.simulation.state.sequence import Sequence
-from twinlens.simulation.work import DONE, Served, Work
+from twinlens.simulation.work import DONE, Served, Tokens, Work
+
+_COLUMNS = ("outcome", "start_s", "first_token_s", "end_s", "preemptions", "cached_tokens")
 
 Row = tuple[float, int, int, int, int, int]
 
@@ -69,6 +73,8 @@ def serve_fleet(
     could never serve.
     """
     check_fleet(work, replicas, routing)
+    if leaps and not given and horizon_s is None and _apart(replicas, routing):
+        return _each_alone(work, replicas, routing, tokens)
     fleet = _Fleet(replicas, routing, tokens, given, leaps)
     until_s = math.inf if horizon_s is None else horizon_s
     for place, row in enumerate(rows_of(work)):
@@ -92,6 +98,42 @@ def check_fleet(work: Work, replicas: Several[Replica], routing: Routing) -> Non
         check_work(work, each.rules)
     if all(each.dies_s is not None and each.down_s is None for each in replicas):
         raise BadInput("every replica dies and none comes back; give one of them down_s, or no dies_s")
+
+
+def _apart(replicas: Several[Replica], routing: Routing) -> bool:
+    """Whether the router looks at nothing, and each replica is the plainest of engines, always there."""
+    always = all(each.starts_s == 0 and each.dies_s is None for each in replicas)
+    plain = all(is_plain(each.law, each.rules, each.noise) for each in replicas)
+    return routing.policy in ("random", "round-robin") and always and plain
+
+
+def _each_alone(work: Work, replicas: Several[Replica], routing: Routing, tokens: bool) -> Served:
+    """The same fleet, one replica after another with what the router gave it."""
+    router, alive = Router(routing), range(len(replicas))
+    chosen = np.array([router.choose(alive, 0.0, -1, lambda _: 0.0) for _ in range(len(work))], dtype=np.int64)
+    order = np.argsort(chosen, kind="stable")
+    parts = []
+    for place, each in enumerate(replicas):
+        mine = np.flatnonzero(chosen == place)
+        part = Work(work.arrival_s[mine], work.prompt_tokens[mine], work.output_tokens[mine])
+        parts.append(serve_plainly(part, times(each.law, each.slow), each.rules, tokens=tokens))
+    back = np.argsort(order, kind="stable")
+
+    def joined(name: str) -> Any:
+        return np.concatenate([getattr(part, name) for part in parts])[back]
+
+    kept = [part.tokens for part in parts if part.tokens]
+    first_step, moments = (
+        np.concatenate([np.empty(0, dtype=np.int64), *(getattr(each, name) for each in kept)])
+        for name in ("first_step", "moments")
+    )
+    return Served(
+        engine=chosen,
+        tokens=Tokens(tuple(each.step_end_s[0] for each in kept), first_step[back], moments[back], {})
+        if kept
+        else None,
+        **{name: joined(name) for name in _COLUMNS},
+    )
 
 
 class _Fleet:

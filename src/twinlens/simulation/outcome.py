@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from twinlens.simulation.state.sequence import Sequence
-from twinlens.simulation.work import DONE, REFUSED, UNFINISHED, Floats, Ints, Served, Tokens
+from twinlens.simulation.work import DONE, REFUSED, UNFINISHED, Floats, Ints, Served, Tokens, Work
 
 
 def served(
@@ -51,6 +51,25 @@ def tokens_of(sequences: list[Sequence], step_end_s: tuple[Floats, ...]) -> Toke
         moments=_column((each.made for each in sequences), int),
         apart=apart,
     )
+
+
+def overloaded_from(work: Work, columns: Served) -> float | None:
+    """Requests a second from which on a queue grows without bound, where it did; None where the rate was kept up with.
+
+    By the second half of the arrivals: overloaded, where so many fewer were done in that time than came that chance
+    does not explain it (4 standard deviations of a Poisson count of arrivals). The rate is that of requests done then.
+    """
+    kept = columns.outcome != REFUSED
+    arrival_s, end_s = work.arrival_s[kept], columns.end_s[kept]
+    if len(arrival_s) < 2:
+        return None
+    last_s = arrival_s[-1]
+    middle_s = (arrival_s[0] + last_s) / 2
+    came = int((arrival_s > middle_s).sum())
+    done = int(((end_s > middle_s) & (end_s <= last_s)).sum())
+    if last_s <= middle_s or came - done <= 4 * came**0.5:
+        return None
+    return float(done / (last_s - middle_s))
 
 
 def conserved(columns: Served) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from twinlens.simulation.carry import Carry, may_carry
 from twinlens.simulation.engine import Engine
-from twinlens.simulation.fits import check_work
+from twinlens.simulation.fits import check_work, checked_law, checked_rules
 from twinlens.simulation.law import StepLaw
+from twinlens.simulation.leaps.carry import Carry, may_carry
+from twinlens.simulation.leaps.first_come import is_plain, serve_plainly
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.outcome import served
 from twinlens.simulation.rules import Rules
@@ -31,6 +32,8 @@ def serve(
     `leaps`: pass equal steps together, which gives the same times sooner. Raises BadInput before any work.
     """
     check_work(work, rules)
+    if leaps and horizon_s is None and is_plain(law, rules, noise):
+        return serve_plainly(work, checked_law(law), checked_rules(rules), tokens=tokens)
     engine = Engine(rules, law, noise, tokens=tokens, leaps=leaps)
     driver = Carry(engine, ahead=horizon_s is None) if leaps and may_carry(rules) else engine
     until_s = math.inf if horizon_s is None else horizon_s

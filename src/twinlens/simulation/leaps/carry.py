@@ -11,7 +11,7 @@ import heapq
 import math
 
 from twinlens.simulation.engine import Engine, Piece
-from twinlens.simulation.leap import even_steps, noisy_steps
+from twinlens.simulation.leaps.leap import even_steps, noisy_steps
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.state.blocks import Blocks
 from twinlens.simulation.state.pairs import pairs_of
