@@ -73,7 +73,7 @@ def test_commands_of_the_tutorial_run(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_page_is_written(tmp_path: Path) -> None:
     page = tmp_path / "new" / "plan.html"
     assert call(*SERVED, "-o", str(page)).exit_code == 0
-    assert page.read_text(encoding="utf-8").count("<svg") == 3
+    assert page.read_text(encoding="utf-8").count("<svg") == 2
 
 
 @pytest.mark.parametrize(
