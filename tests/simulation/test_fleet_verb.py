@@ -150,6 +150,7 @@ def test_a_simulated_server_has_one_number_of_engines() -> None:
     (("--routing", "random"), "--routing chooses between replicas, and there is one"),
     (("--replicas", "2", "--signal-age", "1s"), "round-robin looks at no queue, so no signal is old"),
     (("--replicas", "2", "--failing", "20s"), "--failing says when a replica dies and for how long"),
+    (("--replicas", "2", "--failing", "999s:2s"), "the replica dies at 999 s, and requests come for"),
     (("--replicas", "2", "--slow", "none"), "--slow is a factor such as 1.5, not 'none'"),
     (("--replicas", "2", "--at", "concurrency=4"), "a fleet takes requests by a schedule"),
     (("--replicas", "2", "--batching", "static(8)"), "a fleet takes requests as they arrive"),

@@ -62,7 +62,7 @@ class SimulateResult(Sweep, Documented):
             "points": [_point_json(each, self.price_per_hour) for each in self.points],
             "before": [_point_json(each, self.price_per_hour) for each in self.before],
             "smallest": [{"rate_per_s": each.spec.point.rate_per_s, "reason": each.reason or None,
-                          "replicas": each.replicas} for each in self.sizes],
+                          "policy": each.name, "replicas": each.replicas} for each in self.sizes],
             "changes": [{name: encode(changes(old, new, name)) for name in CHANGED}
                         for old, new in zip(self.before, self.points, strict=bool(self.before))],
             "chosen": [{"rate_per_s": rate, "policies": list(names)} for rate, names in self.chosen.items()],
@@ -149,8 +149,13 @@ def _tried(sizes: Sequence[tuple[Policy, Size]]) -> list[tuple[Policy, Point]]:
 
 
 def _refuse_waiting(runs: Sequence[RunSpec], fleets: Fleets) -> None:
-    """Raises BadInput (TL250) for loads that no fleet serves, and for a search without an SLO."""
+    """Raises BadInput (TL250) for loads that no fleet serves, a death after them, and a search without an SLO."""
+    dies_s = fleets.each[0].dies_s
     for run in runs:
+        if dies_s is not None and dies_s >= run.protocol.duration_s:
+            raise BadInput(
+                f"the replica dies at {dies_s:g} s, and requests come for {run.protocol.duration_s:g} s: an earlier "
+                "--failing, or a longer protocol.duration_s", code=UNREADABLE)  # fmt: skip
         plan = planned_load(run).plan
         refuse_waiting(run, plan is not None and not (plan.intended_ns == NONE).any())
         if fleets.searched:

@@ -17,15 +17,10 @@ def smallest_words(found: Sweep) -> str:
     """ "The fewest replicas that keep the SLO: 2 at 4/s, 5 at 16/s."; "" where nobody searched."""
     if not found.sizes:
         return ""
-    several = len({_how(each) for each in found.sizes}) > 1
-    told = [f"{each.replicas or 'none'} at {load_name(each)}{f' ({_how(each)})' if several else ''}"
+    several = len({each.name for each in found.sizes}) > 1
+    told = [f"{each.replicas or 'none'} at {load_name(each)}{f' ({each.name})' if several else ''}"
             for each in found.sizes]  # fmt: skip
     return f"The fewest replicas that keep the SLO in the whole band: {', '.join(told)}."
-
-
-def _how(size: Size) -> str:
-    point = size.enough or size.fewer
-    return point.fleet.policy if point is not None and point.fleet is not None else ""
 
 
 def load_name(size: Size) -> str:

@@ -297,4 +297,5 @@ def _charts(found: Sweep) -> Sequence[Chart]:
 
     last = {each.policy: each for each in found.points}  # of each policy, the highest load asked
     slots = [chart for place, each in enumerate(last.values()) if (chart := slot_chart(each, place)) is not None]
-    return [*rate_charts(found.points, found.metric), *slots]
+    rates = [] if found.sizes else rate_charts(found.points, found.metric)  # a search has each fleet at one rate
+    return [*rates, *slots]

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from twinlens.errors import BadInput
 from twinlens.record.estimate import Estimate
+from twinlens.schedule.build import planned_load
 from twinlens.simulation.points.basis import Basis
 from twinlens.simulation.points.fleet import Fleet
-from twinlens.simulation.points.sweep import Point, Size, simulate_point
+from twinlens.simulation.points.sweep import Point, Size, capacities, simulate_point
 from twinlens.simulation.rules import Rules
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec
@@ -39,28 +40,29 @@ def smallest(specs: Sequence[RunSpec], basis: Basis, rules: Rules, fleet: Fleet,
             tried[count] = simulate_point(specs, basis, rules, label, one)
         return keeps_surely(tried[count], slo)
 
-    least = _least(specs, basis, rules, fleet)
+    how = f"{name} · {fleet.policy}" if name else fleet.policy
+    least = _least(specs[0], basis, rules, fleet)
     if least > MOST:
-        return Size(specs[0], None, None, f"{least:,} replicas are overloaded, and at most {MOST:,} are simulated")
+        return Size(specs[0], None, None, how, f"{least:,} replicas are overloaded, and at most {MOST:,} are simulated")
     below, enough = least - 1, least
     while not keeps(enough):
         if enough >= min(MOST, least * 2**_DOUBLINGS):
-            return Size(specs[0], None, tried[enough], _why_none(tried[enough], slo))
+            return Size(specs[0], None, tried[enough], how, _why_none(tried[enough], slo))
         below, enough = enough, min(MOST, 2 * enough)
     while enough - below > 1:
         middle = (below + enough) // 2
         below, enough = (below, middle) if keeps(middle) else (middle, enough)
-    return Size(specs[0], tried[enough], tried.get(below))
+    return Size(specs[0], tried[enough], tried.get(below), how)
 
 
-def _least(specs: Sequence[RunSpec], basis: Basis, rules: Rules, fleet: Fleet) -> int:
+def _least(spec: RunSpec, basis: Basis, rules: Rules, fleet: Fleet) -> int:
     """The fewest replicas that may not be overloaded, by what one can serve at most."""
-    rate = specs[0].point.rate_per_s
-    first = simulate_point(specs[:1], basis, rules, "", replace(fleet, replicas=1, slow=1.0))
-    if rate is None or first.capacity is None or first.capacity.value is None:
+    rate, plan = spec.point.rate_per_s, planned_load(spec).plan
+    assert plan is not None, "a fleet has a plan"
+    known = capacities(spec, basis, rules, plan.input_tokens, plan.output_tokens, None)
+    if rate is None or known is None or known[0].value is None:
         return 1
-    engines = rate / (first.capacity.high or first.capacity.value)
-    return max(1, math.ceil(engines + 1 - 1 / fleet.slow))
+    return max(1, math.ceil(rate / (known[0].high or known[0].value) + 1 - 1 / fleet.slow))
 
 
 def slo_of(spec: RunSpec) -> Slo:

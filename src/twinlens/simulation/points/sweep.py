@@ -88,7 +88,7 @@ def simulate_point(
     batch = first.point.batch if first.point.admission in ("static", "dynamic") else None
     found = [figures_of(each.played, workload.slo, batch) for each in repeats]
     prompts, outputs = _lengths(repeats)
-    known = _capacities(first, basis, rules, prompts, outputs, fleet)
+    known = capacities(first, basis, rules, prompts, outputs, fleet)
     middle = repeats[len(repeats) // 2]
     step = _step(middle, prompts, outputs)
     return Point(
@@ -116,9 +116,13 @@ def _lengths(repeats: Sequence[Repeat]) -> tuple[Ints, Ints]:
     return (table.column("input_tokens").to_numpy(), table.column("asked_tokens").to_numpy())
 
 
-def _capacities(
+def capacities(
     spec: RunSpec, basis: Basis, rules: Rules, prompts: Ints, outputs: Ints, fleet: Fleet | None
 ) -> tuple[Estimate, Binding] | None:
+    """Requests per second from which it is overloaded, and a step of a full engine; None where that is not known.
+
+    `prompts`, `outputs` (requests,): tokens.
+    """
     point = spec.point
     if point.rate_per_s is None or rules.batching != "continuous" or point.admission in ("static", "dynamic"):
         return None
@@ -169,7 +173,7 @@ def _factor(value: float, least: float, most: float) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Size:
-    """The fewest replicas that keep the SLO at one load. `enough`: the point with them, or None.
+    """The fewest replicas that keep the SLO at one load. `name`: of batching and routing. `enough`: its point, if any.
 
     `fewer`: with one less, or the largest fleet that was tried where none is enough for the `reason`; None where one
     less is overloaded or no replica.
@@ -178,6 +182,7 @@ class Size:
     spec: RunSpec
     enough: Point | None
     fewer: Point | None
+    name: str
     reason: str = ""
 
     @property
