@@ -21,7 +21,7 @@ def test_the_commands_of_the_page_run_one_after_another(tmp_path: Path, monkeypa
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (law,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "law.toml").write_text(law, encoding="utf-8")
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 6
     for block in BLOCKS:
         command, *shown = block.splitlines()
         told = CliRunner().invoke(app, shlex.split(command.removeprefix("$ twinlens ")))

@@ -5,6 +5,7 @@ This file loads quickly: what runs a verb is named by its `Verb`, and imported w
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -112,6 +113,21 @@ def _seeds(name: str, word: object) -> int:
     return int(text)
 
 
+def _slow(name: str, word: object) -> float:
+    from twinlens.api.plan.reading.amount import positive
+
+    try:
+        return positive(name, float(str(word)), word, 1000)
+    except ValueError:
+        raise BadInput(f"--{name} is a factor such as 1.5, not {str(word)[:40]!r}", code="TL250") from None
+
+
+def _dollars(name: str, word: object) -> Decimal:
+    from twinlens.api.plan.reading.amount import dollars_of
+
+    return dollars_of(name, word)
+
+
 class _Virtual(Question):
     spec: Annotated[Any, argument("A spec of inference: a file, an example, a run folder.", "SPEC")]
     like: Annotated[
@@ -125,6 +141,9 @@ class _Virtual(Question):
         option("Of the spec, a rule (max_num_seqs=16), device=H200, bandwidth*2, prompt=512, precision=fp8.",
                Kind("NAME=VALUE")),
     ] = ()  # fmt: skip
+    replicas: Annotated[
+        str, option("Behind one router: 4, several 2,4,8; search: the fewest that keep the SLO.", Kind("COUNTS"))
+    ] | None = None  # fmt: skip
 
 
 class Simulate(_Virtual):
@@ -137,6 +156,15 @@ class Simulate(_Virtual):
         str, option("Policies on the same arrivals: continuous,static(32),dynamic(32,50ms); engine:static(32).",
                     Kind("POLICIES"))
     ] | None = None  # fmt: skip
+    routing: Annotated[
+        str, option("round-robin (default), random, two-choices, shortest-queue, least-tokens, prefix; several.",
+                    Kind("POLICIES"))
+    ] | None = None  # fmt: skip
+    signal_age: Annotated[str, option("The router looks at the queues that often: 100ms.", Kind("TIME"))] | None = None
+    failing: Annotated[str, option("A replica dies at a time and is back, cold, after one: 20s:30s.",
+                                   Kind("AT:DOWN"))] | None = None  # fmt: skip
+    slow: Annotated[float, option("A replica takes so many times as long.", Kind("FACTOR", _slow))] | None = None
+    price: Annotated[Decimal, option("Of a replica-hour: 2.50.", Kind("DOLLARS", _dollars))] | None = None
     seeds: Annotated[int, option("Simulations of each point.", Kind("COUNT", _seeds))] = 10
     dry: Annotated[bool, option("Keep no rows: write no run folders.", FLAG)] = False
     out: Out = Path("runs")
@@ -162,7 +190,6 @@ class SimulateServed(_Virtual):
         Annotated[float, telling("Mean length at which answers end; else at their limit.", Kind("TOKENS"))] | None
     ) = None
     tokenizer: Annotated[str, telling("Counts prompts by its tokenizer.json.", FOLDER)] | None = None
-    replicas: Annotated[int, telling("Engines behind the address.", Kind("COUNT", _seeds))] = 1
 
 
 class Show(Question):

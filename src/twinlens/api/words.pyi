@@ -74,8 +74,14 @@ class SimulateWords(TypedDict, total=False):
     device: str | None
     devices: int | str | None
     set_: str | Sequence[str] | None
+    replicas: str | None
     at: str | Sequence[str] | None
     batching: str | None
+    routing: str | None
+    signal_age: str | None
+    failing: str | None
+    slow: float | str | None
+    price: Decimal | str | None
     seeds: int | str | None
     dry: bool | None
     out: str | Path | None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from twinlens.api.questions import SimulateServed
 from twinlens.api.simulating.basis import basis_of
+from twinlens.api.simulating.fleets import engines_of
 from twinlens.api.simulating.settings import settings_of
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.server.entry import Settings, Told, serve_openai
@@ -26,7 +27,7 @@ def serve(asked: SimulateServed, started: Callable[[str], None]) -> Told:
         asked.fail_seed,
         asked.answer_tokens,
         asked.tokenizer,
-        asked.replicas,
+        engines_of(asked.replicas),
     )
     noise = None if basis.noise is None else Noise(basis.noise, asked.fail_seed)
     return serve_openai(basis.law, basis.rules, settings, noise=noise, started=started)

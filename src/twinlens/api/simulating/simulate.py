@@ -12,15 +12,20 @@ from twinlens.api.documented import Documented
 from twinlens.api.question import asks
 from twinlens.api.questions import SIMULATE, Simulate
 from twinlens.api.simulating.basis import basis_of
+from twinlens.api.simulating.fleets import Fleets, fleets_of
 from twinlens.api.simulating.settings import AS_ASKED, UNREADABLE, Policy, Settings, front_of, policies_of, settings_of
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.run import Run
 from twinlens.record.store import now_utc
+from twinlens.schedule.build import planned_load
+from twinlens.schedule.plan import NONE
 from twinlens.simulation.points.basis import Basis
+from twinlens.simulation.points.fleet import Fleet, refuse_waiting
 from twinlens.simulation.points.play import refuse_unplayable
 from twinlens.simulation.points.run_folder import NOT_MODELLED, changed, simulated_of, write_run
-from twinlens.simulation.points.sweep import CHANGED, Point, Sweep, changes, flips, simulate_point, with_seeds
+from twinlens.simulation.points.smallest import TRIALS, cost, slo_of, smallest
+from twinlens.simulation.points.sweep import CHANGED, Point, Size, Sweep, changes, flips, simulate_point, with_seeds
 from twinlens.simulation.rules import READ_FROM
 from twinlens.spec.load import load, parse
 from twinlens.spec.study import RunSpec, Study
@@ -54,8 +59,10 @@ class SimulateResult(Sweep, Documented):
                     "constants": encode(law), "draws": len(self.basis.draws), "doubts": list(self.basis.doubts)},
             "rules": {"read_from": READ_FROM, "changed": changed(self.basis.rules)},
             "changed": list(self.changed), "not_modelled": list(NOT_MODELLED),
-            "points": [_point_json(each) for each in self.points],
-            "before": [_point_json(each) for each in self.before],
+            "points": [_point_json(each, self.price_per_hour) for each in self.points],
+            "before": [_point_json(each, self.price_per_hour) for each in self.before],
+            "smallest": [{"rate_per_s": each.spec.point.rate_per_s, "reason": each.reason or None,
+                          "policy": each.name, "replicas": each.replicas} for each in self.sizes],
             "changes": [{name: encode(changes(old, new, name)) for name in CHANGED}
                         for old, new in zip(self.before, self.points, strict=bool(self.before))],
             "chosen": [{"rate_per_s": rate, "policies": list(names)} for rate, names in self.chosen.items()],
@@ -63,8 +70,10 @@ class SimulateResult(Sweep, Documented):
         }  # fmt: skip
 
 
-def _point_json(point: Point) -> dict[str, Any]:
+def _point_json(point: Point, price_per_hour: float | None) -> dict[str, Any]:
     return {
+        "fleet": encode(point.fleet) if point.fleet is not None else None,
+        "cost": encode(cost(point, price_per_hour)) if price_per_hour is not None else None,
         "point": point.spec.point.model_dump(mode="json", exclude_none=True), "policy": point.policy or None,
         "seeds": len(point.repeats), "overloaded": point.overloaded, "capacity": encode(point.capacity),
         "binds": encode(point.binding), "binds_when_full": encode(point.full), "beyond_measured": dict(point.beyond),
@@ -87,17 +96,70 @@ def simulate(spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords])
     first = study.point_runs()[0]
     refuse_unplayable(first)
     basis = basis_of(asked.like, asked.law, asked.device, first, settings, asked.devices)
+    fleets = fleets_of(asked)
     works = [(policy, run) for policy in policies for run in _under(study, policy).point_runs()]
-    _refuse_endless([run for _, run in works], asked.seeds)
-    points = tuple(
-        simulate_point(with_seeds([run], asked.seeds), basis, policy.rules(basis.rules), policy.name or front_of(run))
+    _refuse_endless([run for _, run in works], asked.seeds * (TRIALS if fleets.searched else max(1, len(fleets.each))))
+    if fleets.each:
+        _refuse_waiting([run for _, run in works], fleets)
+    sizes = _sizes(works, basis, fleets, asked.seeds) if fleets.searched else ()
+    made = _tried(sizes) if fleets.searched else _points(works, basis, fleets, asked.seeds)
+    points, metric = tuple(point for _, point in made), _metric(first)
+    told_apart = len({each.policy for each in points}) > 1 and fleets.of_one_size and not fleets.searched
+    chosen, turns = flips(points, metric) if told_apart else ({}, ())
+    alone = len(policies) == 1 and len(fleets.each) < 2 and not fleets.searched
+    before = _before(spec, asked, settings, points) if alone else ()
+    runs = _written(study, basis, points, [policy for policy, _ in made], asked.out) if not asked.dry else ()
+    price = None if asked.price is None else float(asked.price)
+    return SimulateResult(
+        study, basis, points, runs, settings.changed, metric, chosen, turns, before,
+        tuple(each for _, each in sizes), price,
+    )  # fmt: skip
+
+
+def _points(
+    works: Sequence[tuple[Policy, RunSpec]], basis: Basis, fleets: Fleets, seeds: int
+) -> list[tuple[Policy, Point]]:
+    """Every load under every policy, by one engine or by every fleet."""
+    return [
+        (policy, simulate_point(with_seeds([run], seeds), basis, policy.rules(basis.rules),
+                                _label(policy, run, fleet), fleet))
+        for fleet in fleets.each or (None,)
+        for policy, run in works
+    ]  # fmt: skip
+
+
+def _label(policy: Policy, run: RunSpec, fleet: Fleet | None) -> str:
+    """ "static(8) · 4 replicas, shortest-queue"; "" for one engine that batches continuously."""
+    return " · ".join(filter(None, (policy.name or front_of(run), fleet.name if fleet is not None else "")))
+
+
+def _sizes(
+    works: Sequence[tuple[Policy, RunSpec]], basis: Basis, fleets: Fleets, seeds: int
+) -> tuple[tuple[Policy, Size], ...]:
+    return tuple(
+        (policy, smallest(with_seeds([run], seeds), basis, policy.rules(basis.rules), fleet, policy.name))
+        for fleet in fleets.each
         for policy, run in works
     )
-    metric = _metric(first)
-    chosen, turns = flips(points, metric) if len({each.policy for each in points}) > 1 else ({}, ())
-    before = _before(spec, asked, settings, points) if len(policies) == 1 else ()
-    runs = _written(study, basis, points, [policy for policy, _ in works], asked.out) if not asked.dry else ()
-    return SimulateResult(study, basis, points, runs, settings.changed, metric, chosen, turns, before)
+
+
+def _tried(sizes: Sequence[tuple[Policy, Size]]) -> list[tuple[Policy, Point]]:
+    """What a search shows: the smallest fleet that is enough, after one that is not."""
+    return [(policy, point) for policy, size in sizes for point in (size.fewer, size.enough) if point is not None]
+
+
+def _refuse_waiting(runs: Sequence[RunSpec], fleets: Fleets) -> None:
+    """Raises BadInput (TL250) for loads that no fleet serves, a death after them, and a search without an SLO."""
+    dies_s = fleets.each[0].dies_s
+    for run in runs:
+        if dies_s is not None and dies_s >= run.protocol.duration_s:
+            raise BadInput(
+                f"the replica dies at {dies_s:g} s, and requests come for {run.protocol.duration_s:g} s: an earlier "
+                "--failing, or a longer protocol.duration_s", code=UNREADABLE)  # fmt: skip
+        plan = planned_load(run).plan
+        refuse_waiting(run, plan is not None and not (plan.intended_ns == NONE).any())
+        if fleets.searched:
+            slo_of(run)
 
 
 def _before(
@@ -111,7 +173,11 @@ def _before(
     if len(specs) != len(points):
         return ()
     basis = basis_of(asked.like, asked.law, asked.device, specs[0], plain, asked.devices)
-    return tuple(simulate_point(with_seeds([each], asked.seeds), basis, basis.rules) for each in specs)
+    fleet = points[0].fleet
+    return tuple(
+        simulate_point(with_seeds([each], asked.seeds), basis, basis.rules, points[0].policy if fleet else "", fleet)
+        for each in specs
+    )
 
 
 def _study(spec: Study | RunSpec | str | Path, asked: Simulate, settings: Settings) -> Study:
@@ -174,8 +240,9 @@ def _written(
         rules = policy.rules(basis.rules)
         for repeat in point.repeats:
             spec = repeat.spec
-            if rules.batching != "continuous":
-                options = spec.executor.options | {"batching": point.policy}
+            options = spec.executor.options | (point.fleet.options() if point.fleet is not None else {})
+            options |= {"batching": policy.name} if rules.batching != "continuous" else {}
+            if options != spec.executor.options:
                 spec = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": options})})
             told = simulated_of(repeat.law, rules, spec.seed, repeat.stopped_s)
             runs.append(write_run(folder, spec, repeat.played.table, told, facts))

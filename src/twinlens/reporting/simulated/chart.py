@@ -48,18 +48,21 @@ def _chart(points: Sequence[Point], name: str) -> Figure | None:
     if limit:
         across = alt.Chart(data([{"value": 1e3 * limit}]))
         parts.append(across.mark_rule(color=_LIMIT, strokeDash=[5, 3], strokeWidth=2).encode(y=y))
-    parts += _overload(points, top)
+    parts += (overload := _overload(points, top))
     chart = alt.layer(*parts).properties(width=WIDTH, height=240)
     values = [row["value"] / 1e3 for row in rows]
     title = f"Simulated {label} goes from {show(min(values), SECONDS)} to {show(max(values), SECONDS)}."
     caption = "Line: the median over simulations; shaded: the band that holds nine of ten. "
     caption += "Orange: the limit of the SLO. " if limit else ""
-    caption += "Grey: from here on more come than are served."
+    caption += "Grey: from here on more come than are served." if overload else ""
     return figure(f"simulated-{name.replace('_', '-')}", chart, title, caption)
 
 
 def _overload(points: Sequence[Point], top: float) -> list[Any]:
-    """Lines at the ends of the band of the rate from which it is overloaded, as far as they are in sight."""
+    """Lines at the ends of the band of the rate from which it is overloaded, as far as they are in sight; none for
+    fleets of several sizes."""
+    if len({each.fleet.replicas for each in points if each.fleet is not None}) > 1:
+        return []
     known = next((each.capacity for each in points if each.capacity is not None), None)
     ends = [] if known is None else sorted({end for end in (known.low, known.value, known.high) if end and end <= top})
     if not ends:

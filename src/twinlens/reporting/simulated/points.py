@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.document.block import DETAIL, Block, Cell, Document, Drawing, Line, Section, Table, row
+from twinlens.reporting.simulated.fleet import fleet_blocks, smallest_words
 from twinlens.simulation.points.basis import Basis, Binding
 from twinlens.simulation.points.run_folder import NOT_MODELLED, changed
 from twinlens.simulation.points.sweep import CHANGED, Point, Sweep, changes, widest
@@ -56,8 +57,12 @@ def _subject(found: Sweep) -> str:
 def _blocks(found: Sweep) -> Iterator[Block]:
     points, basis = found.points, found.basis
     yield Line(_subject(found), is_lead=True)
+    if smallest := smallest_words(found):
+        yield Line(smallest)
     yield Line(answer_words(found))
-    yield _table(points)
+    if points:
+        yield _table(points)
+    yield from fleet_blocks(found)
     yield from _overload(points)
     yield from _policies(found)
     yield row("binds", list(_binds(points)), rank=3)
@@ -79,12 +84,14 @@ def answer_words(found: Sweep) -> str:
     told = f"{seeds} simulation{'' if seeds == 1 else 's'} a point, bands hold 9 of 10"
     workload = found.points[0].spec.workload
     assert isinstance(workload, InferenceWorkload)
-    if workload.slo is None:
+    if workload.slo is None or found.sizes:
         return f"{told}."
     kept = [each for each in found.points if _keeps(each, workload.slo.quantile)]
     rates = [each.spec.point.rate_per_s for each in kept if each.spec.point.rate_per_s is not None]
     if rates:
-        return f"{told}. The SLO is kept up to {max(rates):g} requests/s of those asked."
+        names = dict.fromkeys(each.policy for each in kept if each.spec.point.rate_per_s == max(rates))
+        by = f", by {join_names(list(names))}" if len({each.policy for each in found.points}) > 1 else ""
+        return f"{told}. The SLO is kept up to {max(rates):g} requests/s of those asked{by}."
     where = "every" if len(kept) == len(found.points) else "some" if kept else "no"
     return f"{told}. The SLO is kept at {where} point."
 
@@ -153,7 +160,9 @@ def _overload(points: Sequence[Point]) -> Iterator[Block]:
     for each in points:
         if each.capacity is not None and each.full is not None:
             limit = _LIMITS.get(each.full.limit, each.full.limit)
-            told.setdefault(f"{each.policy}: " if each.policy else "", f"{_span(each.capacity)}, where {limit} is full")
+            count = each.fleet.replicas if each.fleet is not None else 0
+            name = f"{count} replica{'' if count == 1 else 's'}" if count else each.policy
+            told.setdefault(f"{name}: " if name else "", f"{_span(each.capacity)}, where {limit} is full")
     yield row("overloaded", [f"{name}from {words}" for name, words in told.items()], apart=len(told) > 1)
     stopped = [point_name(each) for each in points if any(repeat.stopped_s is not None for repeat in each.repeats)]
     yield row("✗", [f"{join_names(stopped)}: stopped with requests under way" if stopped else ""], "doubt")
@@ -288,4 +297,5 @@ def _charts(found: Sweep) -> Sequence[Chart]:
 
     last = {each.policy: each for each in found.points}  # of each policy, the highest load asked
     slots = [chart for place, each in enumerate(last.values()) if (chart := slot_chart(each, place)) is not None]
-    return [*rate_charts(found.points, found.metric), *slots]
+    rates = [] if found.sizes else rate_charts(found.points, found.metric)  # a search has each fleet at one rate
+    return [*rates, *slots]

@@ -17,8 +17,10 @@ from twinlens.schedule.build import planned_load
 from twinlens.schedule.plan import NONE, Plan
 from twinlens.schedule.request import Schedule, ScheduledRequest, request_of
 from twinlens.simulation.engine import Engine
+from twinlens.simulation.fleet import serve_fleet
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.noise import Noise
+from twinlens.simulation.points.fleet import Fleet, refuse_waiting
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
 from twinlens.simulation.state.sequence import Sequence
@@ -37,7 +39,8 @@ class Played:
 
     `queue_s`: mean seconds between the moment when a request was due and its first step, None where nothing started.
     `unfinished`: requests under way at the horizon. `steps`: of the engine, in `busy_s` of the `span_s` until its last
-    step. `full`: the share of `span_s` in which as many requests ran as may.
+    step. `full`: the share of `span_s` in which as many requests ran as may. Of a fleet, `steps` are of all replicas,
+    `busy_s` and `full` their mean.
     """
 
     table: pa.Table
@@ -52,12 +55,28 @@ class Played:
 
 
 def play(
-    spec: RunSpec, law: StepLaw, rules: Rules, *, noise: Noise | None = None, horizon_s: float | None = None
+    spec: RunSpec,
+    law: StepLaw,
+    rules: Rules,
+    *,
+    noise: Noise | None = None,
+    horizon_s: float | None = None,
+    fleet: Fleet | None = None,
 ) -> Played:
-    """The load of a run, served by one engine. Raises BadInput (TL250) for a workload without arrivals or tokens."""
+    """The load of a run, served by one engine or by a fleet.
+
+    Raises BadInput (TL250) for a workload without arrivals or tokens, and for a fleet whose load waits for answers.
+    """
     refuse_unplayable(spec)
     load = planned_load(spec)
-    if load.plan is not None and spec.point.admission is None and not (load.plan.intended_ns == NONE).any():
+    known = load.plan is not None and not (load.plan.intended_ns == NONE).any()
+    if fleet is not None:
+        refuse_waiting(spec, known)
+        assert load.plan is not None
+        members, routing = fleet.members(law, rules, noise), fleet.routing(spec.seed)
+        served = serve_fleet(work_of(load.plan, law), members, routing, horizon_s=horizon_s)
+        return _settled(load.plan, served, law, rules, horizon_s, fleet.replicas)
+    if load.plan is not None and known and spec.point.admission is None:
         served = serve(work_of(load.plan, law), law, rules, noise=noise, horizon_s=horizon_s)
         return _settled(load.plan, served, law, rules, horizon_s)
     return drive(load.schedule, Engine(rules, law, noise), law, horizon_s)
@@ -87,7 +106,9 @@ def work_of(plan: Plan, law: StepLaw) -> Work:
     )  # fmt: skip
 
 
-def _settled(plan: Plan, served: Served, law: StepLaw, rules: Rules, horizon_s: float | None) -> Played:
+def _settled(
+    plan: Plan, served: Served, law: StepLaw, rules: Rules, horizon_s: float | None, replicas: int = 1
+) -> Played:
     """Rows of a plan that was served, as columns."""
     times_s, offsets = all_token_times_s(served)
     times_ns = np.floor((times_s + law.after_s) * _NS).astype(np.int64)
@@ -111,13 +132,15 @@ def _settled(plan: Plan, served: Served, law: StepLaw, rules: Rules, horizon_s: 
     }  # fmt: skip
     started = ~np.isnan(served.start_s)
     queue = served.start_s[started] - plan.intended_ns[started] / _NS
-    ends = served.tokens.step_end_s[0] if served.tokens is not None else np.empty(0)
-    span_s = float(ends[-1]) if len(ends) else 0.0
-    busy_s, full_s = _engine_time(served.start_s, served.end_s, span_s, rules.max_num_seqs)
+    logs = served.tokens.step_end_s if served.tokens is not None else ()
+    span_s = max((float(ends[-1]) for ends in logs if len(ends)), default=0.0)
+    of_engines = [served.engine == place for place in range(len(logs))]
+    times = [_engine_time(served.start_s[it], served.end_s[it], span_s, rules.max_num_seqs) for it in of_engines]
+    busy_s, full_s = (sum(each) / replicas for each in zip(*times, strict=True)) if times else (0.0, 0.0)
     return Played(
         _table(columns, count), int(served.preemptions.sum()), int(served.cached_tokens.sum()),
         float(queue.mean()) if len(queue) else None, int((served.outcome == UNFINISHED).sum()),
-        len(ends), busy_s, span_s, full_s / span_s if span_s else 0.0,
+        sum(map(len, logs)), busy_s, span_s, full_s / span_s if span_s else 0.0,
     )  # fmt: skip
 
 

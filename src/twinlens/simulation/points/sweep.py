@@ -15,6 +15,7 @@ from twinlens.schedule.build import planned_load
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.points.basis import Basis, Binding, binding, capacity
 from twinlens.simulation.points.figures import figures_of, over_repeats, spread
+from twinlens.simulation.points.fleet import Fleet
 from twinlens.simulation.points.play import Played, play
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Ints
@@ -42,11 +43,11 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """One point over its repeats. `policy`: of batching, as it was named. `figures`: by the id of the metric.
+    """One point over its repeats. `policy`: of batching and of routing, as named. `figures`: by the id of the metric.
 
-    `capacity`: requests per second at which it is overloaded, None where the load has no rate or is held back in
-    batches. `binding`: a step in the middle of this load; `full`: of a full engine. `beyond`: by which factor each
-    quantity lies outside what was measured, those inside left out.
+    `fleet`: who serves it; None: one engine. `capacity`: requests per second at which it is overloaded, None where the
+    load has no rate or is held back in batches. `binding`: a step in the middle of this load; `full`: of a full engine.
+    `beyond`: by which factor each quantity lies outside what was measured, those inside left out.
     """
 
     spec: RunSpec
@@ -57,6 +58,7 @@ class Point:
     full: Binding | None
     beyond: Mapping[str, float]
     repeats: tuple[Repeat, ...]
+    fleet: Fleet | None = None
 
     @property
     def overloaded(self) -> bool | None:
@@ -70,13 +72,15 @@ class Point:
         return True if rate > high else False if rate < low else None
 
 
-def simulate_point(specs: Sequence[RunSpec], basis: Basis, rules: Rules, policy: str = "") -> Point:
+def simulate_point(
+    specs: Sequence[RunSpec], basis: Basis, rules: Rules, policy: str = "", fleet: Fleet | None = None
+) -> Point:
     """Repeats [>= 1] of one point. Raises BadInput for what cannot be simulated."""
     repeats = []
     for place, spec in enumerate(specs):
         law = basis.drawn(place, len(specs))
         stop_s = 2 * spec.protocol.duration_s + 60.0
-        played = play(spec, law, rules, noise=basis.noise_of(spec.seed), horizon_s=stop_s)
+        played = play(spec, law, rules, noise=basis.noise_of(spec.seed), horizon_s=stop_s, fleet=fleet)
         repeats.append(Repeat(spec, law, played, stop_s if played.unfinished else None))
     first = specs[0]
     workload = first.workload
@@ -84,13 +88,14 @@ def simulate_point(specs: Sequence[RunSpec], basis: Basis, rules: Rules, policy:
     batch = first.point.batch if first.point.admission in ("static", "dynamic") else None
     found = [figures_of(each.played, workload.slo, batch) for each in repeats]
     prompts, outputs = _lengths(repeats)
-    known = _capacities(first, basis, rules, prompts, outputs)
+    known = capacities(first, basis, rules, prompts, outputs, fleet)
     middle = repeats[len(repeats) // 2]
     step = _step(middle, prompts, outputs)
     return Point(
         first, policy, over_repeats(found, bool(basis.draws)),
-        known[0] if known else None, step, known[1] if known else None, _beyond(first, step, basis, prompts, outputs),
-        tuple(repeats),
+        known[0] if known else None, step, known[1] if known else None,
+        _beyond(first, step, basis, prompts, outputs, fleet),
+        tuple(repeats), fleet,
     )  # fmt: skip
 
 
@@ -111,9 +116,13 @@ def _lengths(repeats: Sequence[Repeat]) -> tuple[Ints, Ints]:
     return (table.column("input_tokens").to_numpy(), table.column("asked_tokens").to_numpy())
 
 
-def _capacities(
-    spec: RunSpec, basis: Basis, rules: Rules, prompts: Ints, outputs: Ints
+def capacities(
+    spec: RunSpec, basis: Basis, rules: Rules, prompts: Ints, outputs: Ints, fleet: Fleet | None
 ) -> tuple[Estimate, Binding] | None:
+    """Requests per second from which it is overloaded, and a step of a full engine; None where that is not known.
+
+    `prompts`, `outputs` (requests,): tokens.
+    """
     point = spec.point
     if point.rate_per_s is None or rules.batching != "continuous" or point.admission in ("static", "dynamic"):
         return None
@@ -121,8 +130,10 @@ def _capacities(
         return None
     laws = basis.draws or (basis.law,)
     found = [capacity(law, rules, prompts, outputs, point.in_flight) for law in laws]
+    engines = fleet.engines if fleet is not None else 1.0
     method = f"a full engine of means, over {len(laws)} laws"
-    return spread((rate for rate, _ in found), REQUESTS_PER_S, method), capacity(
+    method += f", × {engines:g} replicas" if fleet is not None else ""
+    return spread((rate * engines for rate, _ in found), REQUESTS_PER_S, method), capacity(
         basis.law, rules, prompts, outputs, point.in_flight
     )[1]
 
@@ -142,8 +153,11 @@ def _step(repeat: Repeat, prompts: Ints, outputs: Ints) -> Binding | None:
     return binding(repeat.law, rows, context, tokens, pairs)
 
 
-def _beyond(spec: RunSpec, step: Binding | None, basis: Basis, prompts: Ints, outputs: Ints) -> dict[str, float]:
-    asked = {"requests_per_s": spec.point.rate_per_s, "rows": step.seats if step else None}
+def _beyond(
+    spec: RunSpec, step: Binding | None, basis: Basis, prompts: Ints, outputs: Ints, fleet: Fleet | None
+) -> dict[str, float]:
+    rate, engines = spec.point.rate_per_s, fleet.engines if fleet is not None else 1.0
+    asked = {"requests_per_s": None if rate is None else rate / engines, "rows": step.seats if step else None}
     if len(prompts):
         asked |= {"prompt_tokens": float(np.max(prompts)), "answer_tokens": float(np.max(outputs))}
     found = {name: _factor(value, *basis.reach[name]) for name, value in asked.items()
@@ -155,6 +169,26 @@ def _factor(value: float, least: float, most: float) -> float:
     if value > most:
         return value / most if most else np.inf
     return least / value if value < least and value else 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Size:
+    """The fewest replicas that keep the SLO at one load. `name`: of batching and routing. `enough`: its point, if any.
+
+    `fewer`: with one less, or the largest fleet that was tried where none is enough for the `reason`; None where one
+    less is overloaded or no replica.
+    """
+
+    spec: RunSpec
+    enough: Point | None
+    fewer: Point | None
+    name: str
+    reason: str = ""
+
+    @property
+    def replicas(self) -> int | None:
+        """How many; None where no fleet is enough."""
+        return self.enough.fleet.replicas if self.enough is not None and self.enough.fleet is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +208,7 @@ class Sweep:
 
     `before`: the points without what `--set` said, where it changed the machine, the rules or the lengths.
     `chosen`: of several policies, those of the lowest p99 at each rate; `turns`: between which rates another one is.
+    `sizes`: the fewest replicas that keep the SLO, of each point asked. `price_per_hour`: $ of a replica, the user's.
     """
 
     study: Study
@@ -185,6 +220,8 @@ class Sweep:
     chosen: dict[float, tuple[str, ...]]
     turns: tuple[Flip, ...]
     before: tuple[Point, ...] = ()
+    sizes: tuple[Size, ...] = ()
+    price_per_hour: float | None = None
 
     def __iter__(self) -> Iterator[Run]:
         return iter(self.runs)
