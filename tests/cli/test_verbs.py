@@ -17,7 +17,7 @@ from twinlens.version import __version__
 
 VERBS = (
     "demo", "probe", "check", "measure", "new", "show", "diagnose", "compare", "report", "claim", "evidence", "plan",
-    "explain", "list",
+    "explain", "list", "simulate",
 )  # fmt: skip
 
 
