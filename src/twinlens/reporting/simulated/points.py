@@ -265,7 +265,9 @@ def distance_words(points: Sequence[Point], basis: Basis) -> str:
 
 
 def _next(found: Sweep) -> str:
-    if found.basis.law.origin == "fitted" and found.folder is not None:
+    if found.basis.law.origin == "fitted":
+        if found.folder is None:
+            return "without --dry its rows are kept, and `twinlens compare RUN FOLDER` sets a measured run beside them"
         return f"twinlens compare RUN {clean(found.folder, 200)}: where the measured and the simulated part"
     return "measure one point, and simulate with --like RUN: then the law is that of your machine"
 
