@@ -51,6 +51,7 @@ LOOKS_AT_OTHERS = {
     ): "the first clause of a reason, which a run keeps as text",
     ("measurement/session.py", "can't allocate memory"): "an error of torch",
     ("stats/finding/failures.py", "startswith"): "rows of before losses were a column of their own",
+    ("reporting/document/html.py", "replace"): "tags of a page, to open all folds at once",
     ("spec/load.py", "split"): "an error of the TOML reader",
     ("executors/torch/ceiling/timing.py", "strip"): "an error of torch",
     ("executors/torch/model/build.py", "attention implementation"): "an error of transformers",

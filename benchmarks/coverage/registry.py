@@ -107,4 +107,16 @@ KINDS = (
         ),
         "prediction.md", ("|",),
     ),
+    Kind(
+        "nine of ten simulations, each of its own seed and of constants as likely as the law's",
+        (
+            "simulation/points/figures.py:_band", "simulation/points/figures.py:spread",
+            "simulation/points/smallest.py:cost", "simulation/training/course.py:_over",
+        ),
+        "twins.md", ("|",),
+    ),
+    Kind("a constant of a law that was learnt from a run's steps: held to its truth in tests/simulation/fit",
+         ("simulation/fit/law.py:_estimates",)),
+    Kind("a measured run beside simulations of it, five parts at once: not held to a truth yet",
+         ("comparison/twin.py:_measured", "comparison/twin.py:_ratio", "comparison/twin.py:_simulated")),
 )  # fmt: skip

@@ -106,7 +106,7 @@ def test_a_request_may_be_left_before_it_comes_while_it_waits_and_when_it_is_ove
     assert (state.running, state.waiting, state.kv_use) == (0, 0, 0.0)
 
 
-@pytest.mark.parametrize("rules", [Rules(), Rules(enable_prefix_caching=True, num_gpu_blocks=30)])
+@pytest.mark.parametrize("rules", [Rules(num_gpu_blocks=30), Rules(enable_prefix_caching=True, num_gpu_blocks=30)])
 def test_blocks_of_a_request_that_is_left_are_free(rules: Rules) -> None:
     fleet = replicas(rules=rules)
     fleet.add(1, asked(40, 100), 0.0)

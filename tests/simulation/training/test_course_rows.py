@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.simulation.training.test_history import gone, plan, plans
+from tests.simulation.training.test_course_history import gone, plan, plans
 
 from twinlens.errors import BadInput
 from twinlens.record.step import STEP_SCHEMA, Steps

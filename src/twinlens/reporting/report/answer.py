@@ -59,7 +59,7 @@ def _bar(entry: Entry, estimate: Estimate) -> Bar:
 
 def against_box(view: View, stack: Stack) -> Box:
     """What stands against the numbers: the gravest open, the rest and notes of runs in a fold."""
-    told = against(view, stack)
+    told = doubts_of(view, stack)
     first, rest = told[:_MOST_WARNINGS], [*told[_MOST_WARNINGS:], *view.notes]
     fold = (Section(f"{len(rest)} more", tuple(row("·", [each]) for each in rest)),) if rest else ()
     if first:
@@ -68,7 +68,7 @@ def against_box(view: View, stack: Stack) -> Box:
     return Box("No problems found with these numbers", (fine, *fold), "good", "validity")
 
 
-def against(view: View, stack: Stack) -> tuple[str, ...]:
+def doubts_of(view: View, stack: Stack) -> tuple[str, ...]:
     """Warnings that a reader must see before any number: not valid, unfinished, not as declared, not recorded."""
     sentences = [said_of(line) for line in finding_lines([group for lens in view.lenses for group in lens.groups])]
     for lens in view.lenses:

@@ -80,13 +80,13 @@ def titles_of(parts: Sequence[TablePart], *, has_lens: bool = True) -> tuple[str
     told = [_circumstances(part) for part in parts]
     shared = [word for word in told[0] if all(word in others for others in told)] if len(parts) > 1 else []
     titles = (
-        " · ".join([*_title(part)[not has_lens :], *(word for word in words if word not in shared)])
+        " · ".join([*_heads_of(part)[not has_lens :], *(word for word in words if word not in shared)])
         for part, words in zip(parts, told, strict=True)
     )
     return " · ".join(shared), tuple(titles)
 
 
-def _title(part: TablePart) -> list[str]:
+def _heads_of(part: TablePart) -> list[str]:
     """ "Inference", "small", "served at a rate (open loop)"."""
     served = TITLES[part.load] if part.load in SERVED else ""
     return [word for word in (part.lens.capitalize(), clean(part.groups[0].model, 60), served) if word]
