@@ -26,6 +26,9 @@ from twinlens.record.run import State
 from twinlens.reporting.gate import Word
 from twinlens.reporting.reference.rule_page import SECTIONS, rule_page
 from twinlens.reporting.wording.finding import short
+from twinlens.simulation.law import Affine
+from twinlens.simulation.points.figures import UNITS as SIMULATED
+from twinlens.simulation.rules import Rules
 from twinlens.spec.precision import PRECISIONS, TENSOR_CLASSES
 from twinlens.spec.slo import Standing
 from twinlens.stats.estimator.quantile import needed_for_quantile
@@ -278,3 +281,9 @@ def test_reading_pages_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@each([*Rules.__slots__, *Affine.__slots__, "before_s", "after_s", *SIMULATED])
+def test_every_rule_constant_and_figure_of_a_simulation_has_a_page_that_says_it(name: str) -> None:
+    page = find(name)
+    assert page.kind == "metrics" or name in page.text

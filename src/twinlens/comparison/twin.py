@@ -118,8 +118,10 @@ def _ratio(measured: Estimate, simulated: Estimate, values: Sequence[float]) -> 
     ratio, count = value / base, len(values)
     each = 1 - (1 - LEVEL) / len(UNITS)
     method = f"simulated over measured; each part at {each:.0%}, so that all {len(UNITS)} hold at {LEVEL:.0%}"
-    if count < 2 or measured.high is None or min(values) <= 0:
+    if count < 2 or measured.high is None:
         return Estimate(ratio, RATIO, method, "simulated", no_interval="one simulation has no spread")
+    if min(values) <= 0:
+        return Estimate(ratio, RATIO, method, "simulated", no_interval="in some simulations nobody waited")
     theirs = (
         float(stdtrit(count - 1, (1 + each) / 2)) * float(np.std(np.log(values), ddof=1)) * math.sqrt(1 + 1 / count)
     )
