@@ -171,6 +171,11 @@ def properties(spec: RunSpec, threads: int) -> dict[str, Any]:
     return formats | conditions
 
 
+def computes_in_bf16() -> bool:
+    """Whether OpenVINO has products in bf16 for this processor; without them it computes in fp32, whatever is asked."""
+    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+
+
 def compiled(graph: Path, spec: RunSpec, threads: int, **more: Any) -> Any:
     """A compiled model of one file of an export."""
     return openvino.Core().compile_model(str(graph), "CPU", properties(spec, threads) | more)

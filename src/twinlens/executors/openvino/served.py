@@ -18,12 +18,15 @@ import numpy as np
 import openvino
 import openvino_genai as genai
 
+from twinlens.errors import ExecutorFailed
+from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.in_process.engine import Evidence, Runtime, SteppedEngine, cache_elements_of_a_token
 from twinlens.executors.in_process.player import Gained, Running
 from twinlens.executors.openvino.decoder import (
     SERVED_GRAPH,
     InPlace,
     OpenVinoDecoder,
+    computes_in_bf16,
     linears,
     make,
     order,
@@ -47,7 +50,9 @@ class OpenVinoSteps:
     """One pipeline."""
 
     def __init__(self, folder: Path, spec: RunSpec, ref: ModelRef, threads: int) -> None:
+        """Raises ExecutorFailed (TL302) where the cache asked for needs a processor with products in bf16."""
         assert isinstance(spec.workload, InferenceWorkload)
+        _refuse_a_cache_of_another_machine(spec)
         self._ref, self._numbered = ref, 0
         most = int(spec.executor.options.get("most_together", MOST_TOGETHER))
         longest = spec.workload.input_tokens.max + spec.workload.output_tokens.max
@@ -118,6 +123,17 @@ class OpenVinoSteps:
             if tokens or is_ended:
                 gained.append((one, tokens, is_ended))
         return gained
+
+
+def _refuse_a_cache_of_another_machine(spec: RunSpec) -> None:
+    """Without products in bf16 paged attention takes a cache in fp32 alone, and says so in words of its source code."""
+    if not is_as_shipped(spec) and spec.precision.classes("inference")["kv"] == "bf16" and not computes_in_bf16():
+        raise ExecutorFailed(
+            f"openvino-genai keeps the KV cache of {spec.point.precision} in bf16, and this processor has no products "
+            "in bf16 (by OpenVINO's OPTIMIZATION_CAPABILITIES); take precision fp32, or executor openvino, which then "
+            "computes in fp32 and says so",
+            code="TL302",
+        )
 
 
 def _step(request: InPlace, ids: np.ndarray, at: int, keep: np.ndarray) -> np.ndarray:
