@@ -25,6 +25,9 @@ from twinlens.theory.roofline import (
     time_floor_s,
 )
 from twinlens.theory.sharding import Split, bubble_share
+from twinlens.theory.waiting.batching import continuous_time, dynamic_time
+from twinlens.theory.waiting.servers import pollaczek_khinchine
+from twinlens.theory.waiting.shared import steps_in_gaps_per_s
 
 Unit = Counter[str]
 _WHOLE = {"w": "j/s", "share": "1", "$": "dollar"}
@@ -135,6 +138,14 @@ _FUNCTIONS: dict[str, Callable[[Mapping[str, float]], float]] = {
     "bubble-share": lambda v: bubble_share(Split(pipeline=v["stages"], microbatches=v["microbatches"]), v["parts"]),
     "all-reduce-time": lambda v: collective_time_s("all-reduce", v["bytes"], v["ranks"], v["bus-bandwidth"]),
     "all-gather-time": lambda v: collective_time_s("all-gather", v["bytes"], v["ranks"], v["bus-bandwidth"]),
+    "queue-wait": lambda v: pollaczek_khinchine(
+        v["load"] / v["service-time"], v["service-time"], v["variability"] ** 2
+    ),
+    "batched-time": lambda v: continuous_time(
+        v["load"] / (v["answer-tokens"] * v["step-row"]), v["answer-tokens"], v["step-fixed"], v["step-row"]
+    ),
+    "gathered-time": lambda v: dynamic_time(v["load"] / v["batch-row"], v["batch-fixed"], v["batch-row"]),
+    "steps-in-gaps": lambda v: float(steps_in_gaps_per_s(v["load"], v["train-step"])),
 }
 
 
@@ -163,6 +174,11 @@ def test_laws_of_a_model_are_what_theory_counts() -> None:
         ("amdahl", {"part": 0.9, "speed-up": 10.0}, 1 / 0.19),
         ("energy-per-token", {"power": 700.0, "rate": 3500.0}, 0.2),
         ("decode-time", {"weights": 40e9, "bandwidth": 1.79e12}, 40e9 / 1.79e12),
+        ("queue-wait", {"load": 0.5, "variability": 1.0, "service-time": 2.0}, 2.0),
+        ("batched-time", {"answer-tokens": 100, "step-fixed": 0.009, "step-row": 0.001, "load": 0.5}, 2.0),
+        ("row-load", {"requests-per-second": 5.0, "answer-tokens": 100, "step-row": 0.001}, 0.5),
+        ("gathered-time", {"batch-fixed": 0.01, "batch-row": 0.003, "load": 0.5}, 0.03 + 0.0015 * 2.5 / 0.75),
+        ("steps-in-gaps", {"load": 0.6, "train-step": 0.1}, 4.0),
         ("all-reduce-time", {"ranks": 8, "bytes": 14e9, "bus-bandwidth": 450e9}, 1.75 * 14 / 450),
     ],
 )

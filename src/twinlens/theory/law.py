@@ -222,24 +222,26 @@ def _text(node: ast.expr, place: Callable[[str], int], within: float = 0) -> str
 
 
 QUANTITIES = {
-    "acceptance": "share", "active-params": "parameters", "bandwidth": "bytes/s/device", "batch": "sequences/step",
+    "acceptance": "share", "active-params": "parameters", "answer-tokens": "tokens/request",
+    "bandwidth": "bytes/s/device", "batch": "sequences/step", "batch-fixed": "s", "batch-row": "s",
     "bits": "bits/parameter", "bus-bandwidth": "bytes/s", "bytes": "bytes", "bytes-per-parameter": "bytes/parameter",
     "capital-per-hour": "$/h", "check-cost": "1", "compute-time": "s", "context": "tokens/sequence",
     "cost-each": "$/request", "device-time": "device·s", "devices": "devices", "drafts": "1", "draft-cost": "1",
     "element-bytes": "bytes/element", "energy-per-hour": "$/h", "energy-per-token": "j/token", "epochs": "epochs",
     "flop": "flop", "flop-per-s": "flop/s", "head-dim": "1", "hours": "h", "hours-per-month": "h/month", "kv": "bytes",
     "kv-heads": "1", "kv-per-token": "bytes/token", "latency": "s", "layers": "1",
-    "link-bandwidth": "bytes/s", "memory": "bytes", "mfu": "share",
+    "link-bandwidth": "bytes/s", "load": "share", "memory": "bytes", "mfu": "share",
     "microbatches": "1", "money": "$/device", "moving-time": "s", "own-per-hour": "$/h/device", "params": "parameters",
     "part": "share", "parts": "1", "peak": "flop/s/device", "period": "s", "power": "w/device",
     "price-per-device": "$/device",
     "price-per-hour": "$/h/device", "price-per-kwh": "$/kWh", "price-per-token": "$/token", "ranks": "1", "shards": "1",
     "rate": "tokens/s", "read": "bytes", "replicas": "1", "reached": "flop/s/device",
     "requests-per-second": "requests/s",
-    "samples": "samples/epoch", "samples-per-step": "samples/step", "speed-up": "1", "stages": "1",
-    "step-tokens": "tokens",
-    "token-time": "s/token", "tokens": "tokens", "training-flop": "flop", "ttft": "s", "users": "sequences",
-    "uses-per-day": "requests/day", "utilisation": "share", "weights": "bytes",
+    "samples": "samples/epoch", "samples-per-step": "samples/step", "service-time": "s", "speed-up": "1", "stages": "1",
+    "step-fixed": "s/token", "step-row": "s/token", "step-tokens": "tokens",
+    "token-time": "s/token", "tokens": "tokens", "train-step": "s/step", "training-flop": "flop", "ttft": "s",
+    "users": "sequences",
+    "uses-per-day": "requests/day", "utilisation": "share", "variability": "1", "weights": "bytes",
 }  # fmt: skip
 """Quantities that laws are of, and the unit of each."""
 USUAL: Mapping[str, float] = {
@@ -322,6 +324,16 @@ _ROWS = (
     ("speculation", "Speed-up of speculation", "1",
      "(1 − acceptance^(drafts + 1)) / (1 − acceptance) / (drafts × draft-cost + check-cost)",
      "Leviathan et al. 2023, arXiv 2211.17192"),
+    # Waiting at a steady rate of independent arrivals; `load` is the share of time in which the server has work.
+    ("queue-wait", "Mean wait before one server", "s",
+     "load / (1 − load) × (1 + variability × variability) / 2 × service-time", "Kleinrock 1975, 5.6", ""),
+    ("row-load", "Share of time that rows of a batch fill", "share", "requests-per-second × answer-tokens × step-row",
+     _DEFINITION, ""),
+    ("batched-time", "Mean time of an answer under continuous batching", "s/request",
+     "answer-tokens × (step-fixed + step-row) / (1 − load)", "Kelly 1979, 3.3; load is `row-load`", ""),
+    ("gathered-time", "Mean time where a batch takes all that wait, when busy", "s",
+     "1.5 × batch-fixed / (1 − load) + batch-row / 2 × (load + 2) / (1 − load × load)", "arXiv 1912.06322", ""),
+    ("steps-in-gaps", "Training steps in the gaps of serving", "steps/s", "(1 − load) / train-step", _DEFINITION, ""),
     # Money and energy.
     ("price-per-token", "Price of tokens", "$/token",
      "price-per-hour × devices / (rate × utilisation × 3600 [s/h])", _DEFINITION, "claim, plan model"),
