@@ -15,6 +15,9 @@ from click.testing import CliRunner
 import twinlens as tl
 from twinlens.api.notebook import register
 from twinlens.cli.main import app
+from twinlens.errors import BadInput
+from twinlens.measurement.study import Outcome
+from twinlens.record.run import Runs
 
 RESULTS = published()
 DEMO = RESULTS / "2026-11-20-epyc-2core"
@@ -90,3 +93,14 @@ def test_runs_are_shown_one_by_one_all_at_once_or_by_their_folder() -> None:
     assert "inference" in both.casefold()
     with pytest.raises(tl.BadInput, match="nowhere"):
         tl.show("nowhere")
+
+
+def test_runs_are_shown_as_show_prints_them_and_one_that_cannot_be_read_is_named(session: Any) -> None:
+    runs = tl.read(TRAINING)
+    assert card(session, runs[0]).strip() == tl.show(runs[0]).strip()
+    assert card(session, tl.summary(runs[0])).startswith("The one point is provisional.")
+    some = Runs(tuple(runs), (BadInput("<script> is no run"),))
+    for many in (some, Outcome(runs[0].folder.parent, some, 0, ())):
+        shown = card(session, many)
+        assert shown.startswith(tl.show(runs).rstrip("\n"))
+        assert shown.rstrip().endswith("Left out: <script> is no run")

@@ -10,15 +10,11 @@ import pytest
 
 import twinlens as tl
 from report_material import Pair, image_run, inference_run, study, training_run
-from twinlens.api.notebook import register
 from twinlens.errors import BadInput
-from twinlens.measurement.study import Outcome
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import in_words
-from twinlens.record.run import Runs
 from twinlens.reporting.document.block import Bar, Cell, Document, Table
 from twinlens.reporting.document.html import _length, html
-from twinlens.reporting.notebook import runs_html, summary_html
 from twinlens.reporting.report.page import render, write
 from twinlens.reporting.view import view
 from twinlens.spec.load import load
@@ -130,10 +126,6 @@ def test_hostile_names_are_text_everywhere(tmp_path: Path) -> None:
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     assert "<script>alert" not in text
     assert HOSTILE[:30] in page.text
-    summaries = [summary for _, summary in pairs]
-    for shown in (*map(summary_html, summaries), runs_html(summaries, 2, [BadInput(HOSTILE)])):
-        fragment = Page(shown)
-        assert not {tag for tag, _ in fragment.tags} & {"script", "img"}
 
 
 def test_unfinished_and_empty_runs_are_reported_and_explained(tmp_path: Path) -> None:
@@ -162,30 +154,6 @@ def test_a_report_that_cannot_be_written_says_where(demo: list[Pair], tmp_path: 
     with pytest.raises(BadInput, match="cannot be written to"):
         write(view(demo[:1]), tmp_path / "file" / "report.html")
     assert write(view(demo[:1]), tmp_path / "new" / "report.html").read_text().startswith("<!doctype html>")
-
-
-def test_a_notebook_shows_one_run_with_its_verdict(demo: list[Pair]) -> None:
-    page = Page(summary_html(demo[0][1]))
-    assert "valid: steady after warm-up" in page.text
-    assert "step p50" in page.text
-    assert "no readable energy counter on this host" in page.text
-
-
-def test_a_notebook_session_shows_runs_by_itself(demo: list[Pair]) -> None:
-    shell = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed")
-    register()  # no session yet: nothing happens
-    session = shell.InteractiveShell.instance()
-    try:
-        register()
-        shown, _ = session.display_formatter.format(demo[0][0], include=["text/html"])
-        assert "step p50" in shown["text/html"]
-        runs = Runs(tuple(run for run, _ in demo))
-        for many in (runs, Outcome(demo[0][0].folder.parent, runs, 0, ())):
-            shown, _ = session.display_formatter.format(many, include=["text/html"])
-            assert shown["text/html"].count("<tr>") == len(demo) + 1
-            assert len(shown["text/html"]) < 20_000
-    finally:
-        shell.InteractiveShell.clear_instance()
 
 
 def test_a_page_folds_what_is_looked_up_and_has_no_column_of_dashes() -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from twinlens.api.documented import Shown
 from twinlens.errors import BadInput
+from twinlens.reporting.display import clean
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from twinlens.measurement.study import Outcome
-    from twinlens.record.run import Run, Runs
+    from twinlens.record.run import Run
     from twinlens.stats.summary.group import Summary
 
-_MOST_RUNS = 20
+_MOST_FAULTS = 3
 _DOCUMENTS = {
     ("comparison.verdict", "Comparison"): ("comparing.comparison", "comparison_document"),
     ("comparison.ledger", "Ledger"): ("comparing.ledger", "ledger_document"),
@@ -50,28 +52,31 @@ def register() -> None:
 
 
 def _run(run: Run) -> str:
-    from twinlens.measurement.summary_file import summary_of
-
-    return _summary(summary_of(run))
+    return _runs((run,))
 
 
 def _summary(summary: Summary) -> str:
-    from twinlens.reporting.notebook import summary_html
+    from twinlens.reporting.document.terminal import screen
+    from twinlens.reporting.run.points import points_document
+    from twinlens.stats.summary.group import group
 
-    return summary_html(summary)
+    return _card(screen(points_document(group([summary]))))
 
 
-def _runs(runs: Runs) -> str:
+def _runs(runs: Sequence[Run]) -> str:
+    """What `show` prints of them, and which could not be read: one with damaged rows hides no other."""
+    from twinlens.api.runs import Runs, show
     from twinlens.measurement.summary_file import summary_of
-    from twinlens.reporting.notebook import runs_html
 
-    summaries, faults = [], [*runs.faults]
-    for run in runs[:_MOST_RUNS]:
+    readable, faults = [], list(runs.faults) if isinstance(runs, Runs) else []
+    for run in runs:
         try:
-            summaries.append(summary_of(run))
-        except BadInput as error:  # one with damaged rows hides no other
+            summary_of(run)
+            readable.append(run)
+        except BadInput as error:
             faults.append(error)
-    return runs_html(summaries, len(runs), faults)
+    lost = "".join(f"Left out: {clean(fault, 400)}\n" for fault in faults[:_MOST_FAULTS])
+    return Shown(f"{show(readable) if readable else ''}{lost}")._repr_html_()
 
 
 def _outcome(outcome: Outcome) -> str:
@@ -101,7 +106,6 @@ def _parts(value: Any) -> tuple[Any, ...]:
 
 def _card(screen: RenderableType) -> str:
     """The text of a screen of 80 columns, escaped."""
-    from twinlens.api.documented import Shown
     from twinlens.reporting.text.fitted import plain
 
     return Shown(plain(screen))._repr_html_()
