@@ -113,7 +113,7 @@ KINDS = (
             "simulation/points/figures.py:_band", "simulation/points/figures.py:spread",
             "simulation/points/smallest.py:cost", "simulation/training/course.py:_over",
         ),
-        "twins.md", ("|",),
+        "coverage-twins.md", ("|",),
     ),
     Kind("a constant of a law that was learnt from a run's steps: held to its truth in tests/simulation/fit",
          ("simulation/fit/law.py:_estimates",)),

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from engine_rows import rows
+from benchmarks.simulator.engine_rows import rows
 
 from twinlens.simulation.fit.law import FittedLaw, Setting, Span, fitted
 from twinlens.simulation.fit.learn import observed_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from engine_rows import rows
+from benchmarks.simulator.engine_rows import rows
 
 from served_rows import columns, row
 from twinlens.simulation.fit.steps import recover

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import asdict
 
-from served_rows import S, columns
-from twinlens.record.request import Request, Requests
+import numpy as np
+import pyarrow as pa
+
+from twinlens.record.request import REQUEST_SCHEMA, Request, Requests
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
 from twinlens.simulation.work import Work, token_times_s
+
+S = 1_000_000_000
 
 
 def rows(
@@ -38,7 +42,8 @@ def rows(
             request, due_ns, due_ns, chunks, (1,) * len(chunks), chunks[-1], int(prompts[request]), len(chunks)
         )
 
-    return columns(map(made, range(len(arrival_s))))
+    known = [asdict(made(request)) for request in range(len(arrival_s))]
+    return Requests.from_table(pa.Table.from_pylist(known, schema=REQUEST_SCHEMA))
 
 
 def spells(rng: np.random.Generator, cv: float, memory: float = 0.8, count: int = 16384) -> np.ndarray:
