@@ -96,6 +96,24 @@ def refusal(*runs: Run) -> str:
     return str(caught.value)
 
 
+def test_of_several_runs_those_that_cannot_teach_are_left_out_and_it_says_so() -> None:
+    good, interrupted = served(8, 0), replace(served(4, 0), state="interrupted")
+    law = learn([good, interrupted])
+    assert (
+        law.doubts[0] == f"1 of 2 runs are left out: {interrupted.id} teaches no law: it is interrupted, not finished"
+    )
+    assert law.law.parts == learn([good]).law.parts
+
+
+def test_runs_that_are_too_short_alone_teach_together() -> None:
+    halves = [replace(served(4, 0), id="a"), replace(served(4, 0), id="b")]
+    steps = len(learn(halves[:1]).noise)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("twinlens.simulation.fit.learn.FEWEST_STEPS", steps + 1)
+        assert f"it has {steps} engine steps on end" in refusal(halves[0])
+        assert learn(halves).servers == 1
+
+
 def test_runs_that_cannot_teach_say_why() -> None:
     disturbed, short = _published("2026-11-21-served-epyc-2core")[0], _published("2026-11-22-url-epyc-2core")[0]
     good = served(8, 0)

@@ -55,13 +55,15 @@ class Taught:
 def learn(runs: Iterable[Run], seed: int = 0) -> FittedLaw:
     """The law of the machine that served these runs: any rates and lengths, of one server or of several started afresh.
 
-    Raises BadInput (TL245) for no run, for one that cannot teach, with the reason, and for runs of different settings.
+    Of several runs, those that cannot teach are left out, which is a doubt. Raises BadInput (TL245) for no run, where
+    none can teach, with the reason, and for runs of different settings.
     """
     chosen = list(runs)
     if not chosen:
         raise BadInput("no run was given to learn from: name the folder of a served run", code=UNTEACHABLE)
     rules, assumed = _common_rules(chosen)
-    taught = [_taught(run, rules) for run in chosen]
+    taught, left = _all_taught(chosen, rules)
+    _refuse_few_steps(taught)
     by_server: dict[str, list[Observed]] = defaultdict(list)
     for each in taught:
         by_server[each.observed.server].append(each.observed)
@@ -69,7 +71,7 @@ def learn(runs: Iterable[Run], seed: int = 0) -> FittedLaw:
     contradicted = max(each.steps.contradicted for each in taught)
     setting = Setting(
         ", ".join(run.id for run in chosen), rules, assumed, _reach(taught), contradicted,
-        tuple(_doubts(taught, contradicted, len(servers))),
+        (*left, *_doubts(taught, contradicted, len(servers))),
     )  # fmt: skip
     fit = least_squares(servers)
     return fitted(fit, servers, setting, [_lacking(each, fit, servers, setting) for each in taught], seed)
@@ -102,6 +104,19 @@ def _common_rules(runs: Sequence[Run]) -> tuple[Rules, tuple[str, ...]]:
                 code=UNTEACHABLE,
             )
     return rules, assumed
+
+
+def _all_taught(runs: Sequence[Run], rules: Rules) -> tuple[list[Taught], list[str]]:
+    """Those that teach, and a sentence on the others. Raises BadInput (TL245) where none does."""
+    taught, faults = list[Taught](), list[BadInput]()
+    for run in runs:
+        try:
+            taught.append(_taught(run, rules))
+        except BadInput as error:
+            faults.append(error)
+    if not taught:
+        raise faults[0]
+    return taught, [f"{len(faults)} of {len(runs)} runs are left out: {faults[0]}"] if faults else []
 
 
 def _taught(run: Run, rules: Rules) -> Taught:
@@ -141,10 +156,15 @@ def _taught(run: Run, rules: Rules) -> Taught:
     ):  # which pieces prompts came in hangs on when they began
         steps = recover(requests, rules, float(least_squares([observed]).constants[BEFORE]))
         observed = observed_of(requests, steps, rules, server, begin_s)
-    count = int((observed.work[:, BEFORE] == 0).sum())
-    if count < FEWEST_STEPS:
-        raise _unteachable(run, f"it has {count} engine steps on end, and a law needs {FEWEST_STEPS}")
     return Taught(run, requests, steps, observed)
+
+
+def _refuse_few_steps(taught: Sequence[Taught]) -> None:
+    """Runs teach together what one of them is too short for."""
+    count = sum(int((each.observed.work[:, BEFORE] == 0).sum()) for each in taught)
+    if count < FEWEST_STEPS:
+        have = "it has" if len(taught) == 1 else f"the {len(taught)} runs together have"
+        raise _unteachable(taught[0].run, f"{have} {count} engine steps on end, and a law needs {FEWEST_STEPS}")
 
 
 def _refuse_unusable(run: Run) -> None:
@@ -153,7 +173,9 @@ def _refuse_unusable(run: Run) -> None:
     if not run.is_finished:
         raise _unteachable(run, f"it is {run.state}, not finished")
     summary = summary_of(run)
-    if not summary.ranked:
+    # A limit that the machine missed says nothing against what was measured of it.
+    wrong = [finding for finding in summary.disqualified if finding.code != "slo-missed"]
+    if wrong or summary.verdict.validity == "not valid":
         raise _unteachable(run, f"it is not valid ({summary.label})")
     parallel = run.facts.executor.value("serving.parallel") if run.facts else None
     engines = int(parallel.get("data_parallel") or 1) if isinstance(parallel, dict) else 1
