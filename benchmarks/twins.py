@@ -25,6 +25,7 @@ from twinlens.simulation.fit.law import FittedLaw
 from twinlens.simulation.fit.learn import learn, rules_of, server_of
 from twinlens.simulation.fit.own_run import arrivals_of, served_times
 from twinlens.simulation.work import Floats
+from twinlens.stats.summary.serving import is_served
 
 PLACE = FOLDER / "twins.md"
 PACK = FOLDER / "twins" / "fresh-servers.zip"
@@ -33,11 +34,14 @@ _LEVEL = 0.9
 _DRAWS = 40
 _THREE = 3
 ITSELF, RATE, ONE, SEVERAL, ELSE = "itself", "another rate", "one fresh server", "three fresh servers", "another load"
+UNSTEADY = "any, of a run that was not steady"
 _HEAD = """# Twins of measured servers
 
 Made by `python -m benchmarks.twins --save`; not edited by hand. A law is learnt from runs of a real server on a
 processor (`twinlens.simulation.fit`), and each run is simulated by it with the run's own arrivals, prompts and lengths.
 Errors are those of the simulated figure, mean over {draws} seeds of the law in the middle; TTFT counts from sending.
+A run that was not steady, near what its server can serve, has no figure of its own to be near to: a little more
+capacity halves its queue, and `simulate` says a band of rates there.
 In the band: whether the measured figure lies where {level:.0%} of simulations of a server started afresh do, each with
 its own draw of the law's constants.
 
@@ -70,13 +74,13 @@ class _Study:
 
 
 def rows(folders: Sequence[Path]) -> Iterator[Row]:
-    """Predictions of every served run below these folders that can teach, in order."""
+    """Predictions of every served run below these folders, by each law that can be learnt, in order."""
     studies = [study for folder in folders for study in _studies(folder)]
     largest: dict[tuple[str, str, str], _Study] = {}
     for study in studies:
         if study.load not in largest or len(study.servers) > len(largest[study.load].servers):
             largest[study.load] = study
-    laws: dict[tuple[str, ...], FittedLaw] = {}
+    laws: dict[tuple[str, ...], FittedLaw | None] = {}
     for study in studies:
         for place, same in enumerate(study.servers):
             others = [each for each in study.servers if each is not same]
@@ -84,26 +88,32 @@ def rows(folders: Sequence[Path]) -> Iterator[Row]:
             for run in same:
                 for kind, taught, runs in _teachers(run, same, others, usual if usual is not study else None):
                     key = tuple(each.id for each in runs)
-                    laws[key] = laws[key] if key in laws else learn(runs)
-                    yield _row(study.name, f"{_rate(run)}, server {place + 1}", kind, taught, run, laws[key])
+                    law = laws[key] = laws[key] if key in laws else _learnt(runs)
+                    if law is not None:
+                        kind = kind if _is_steady(run) else UNSTEADY
+                        yield _row(study.name, f"{_rate(run)}, server {place + 1}", kind, taught, run, law)
 
 
 def _studies(folder: Path) -> Iterator[_Study]:
     """Studies below a folder with the servers of each, in the order of their first run."""
     found: dict[str, dict[str, list[Run]]] = defaultdict(lambda: defaultdict(list))
     for run in read(folder, skip_broken=True):
-        if _teaches(run):
+        if is_served(run) and run.is_finished and not run.spec.point.admission:
             found[run.folder.parent.name][server_of(run)].append(run)
     for name, servers in sorted(found.items()):
         yield _Study(name, tuple(tuple(each) for each in servers.values()))
 
 
-def _teaches(run: Run) -> bool:
+def _is_steady(run: Run) -> bool:
+    return summary(run).verdict.validity != "not valid"
+
+
+def _learnt(runs: Sequence[Run]) -> FittedLaw | None:
+    """None where they cannot teach."""
     try:
-        learn([run])
+        return learn(runs)
     except BadInput:
-        return False
-    return True
+        return None
 
 
 def _teachers(
@@ -183,7 +193,7 @@ def page(found: Sequence[Row], apart: Sequence[tuple[str, str, int, Floats]]) ->
         "| learnt from | figure | predictions | median error | nine in ten within | largest | in the band |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
-    for kind in (ITSELF, RATE, ONE, SEVERAL, ELSE):
+    for kind in (ITSELF, RATE, ONE, SEVERAL, ELSE, UNSTEADY):
         chosen = [each for each in found if each.kind == kind]
         for i, figure in enumerate(_FIGURES if chosen else ()):
             off, held = np.abs([each.errors[i] for each in chosen]), sum(each.held[i] for each in chosen)
