@@ -65,8 +65,9 @@ def _summary(summary: Summary) -> str:
 
 def _runs(runs: Sequence[Run]) -> str:
     """What `show` prints of them, and which could not be read: one with damaged rows hides no other."""
-    from twinlens.api.runs import Runs, show
+    from twinlens.api.runs import show
     from twinlens.measurement.summary_file import summary_of
+    from twinlens.record.run import Runs
 
     readable, faults = [], list(runs.faults) if isinstance(runs, Runs) else []
     for run in runs:
