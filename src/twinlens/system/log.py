@@ -37,6 +37,7 @@ def telling_line(text: str, most: int = 240) -> str:
     """The line of a log that says what went wrong: the last exception, else the last error, else the last line."""
     lines = [_PREFIX.sub("", line).rstrip() for line in text.splitlines() if line.strip()]
     raised = [line for line in lines if re.match(r"^[A-Za-z_][\w.]*(Error|Exception|Exit): \S", line)]
+    raised = [line for line in raised if "root cause above" not in line] or raised  # of several processes, the first
     wrong = raised or [line.strip() for line in lines if _ERROR.search(line)]
     telling = (wrong or lines or ["it printed nothing"])[-1]
     return telling if len(telling) <= most else telling[: most - 1] + "…"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from twinlens.executors.launch.observe import checks
 from twinlens.executors.launch.options import settings_of
 from twinlens.executors.launch.recipe import Recipe, ServerOutput
 from twinlens.executors.launch.runtime import llama_cpp, sglang, tensorrt_llm, transformers_serve, vllm
-from twinlens.executors.launch.server import context_of, order_of
+from twinlens.executors.launch.server import LaunchedServer, context_of, order_of
 from twinlens.executors.registry import server_words
 from twinlens.executors.settings_text import flat, labels, pairs, plain_setting, tensor_format
 from twinlens.record.executor.record import ExecutorRecord, declared
@@ -304,12 +305,41 @@ def test_a_variable_that_only_resembles_a_secret_is_let_through() -> None:
         ("(EngineCore pid=7) torch.OutOfMemoryError: CUDA.\nbye", "torch.OutOfMemoryError: CUDA."),
         ("/usr/bin/python: No module named vllm\n", "/usr/bin/python: No module named vllm"),
         ("[Errno 98] address already in use\nINFO: done", "[Errno 98] address already in use"),
+        (
+            "RuntimeError: Worker failed with 'no kernel'\nRuntimeError: Engine failed. See root cause above.\n",
+            "RuntimeError: Worker failed with 'no kernel'",
+        ),
         ("one\ntwo\n\n", "two"),
         ("", "it printed nothing"),
     ],
 )  # fmt: skip
 def test_the_telling_line_is_the_last_thing_that_went_wrong(log: str, line: str) -> None:
     assert telling_line(log) == line
+
+
+@pytest.mark.parametrize(
+    ("precision", "options", "what"),
+    [
+        ("bf16", {"kv_format": "int8"}, "executor.options.kv_format = 'int8'"),
+        ("int4-weight-gptq", {}, "point.precision = 'int4-weight-gptq'"),
+    ],
+)
+def test_what_vllm_has_no_kernels_for_is_refused_before_it_starts(
+    monkeypatch: pytest.MonkeyPatch, precision: str, options: dict[str, Any], what: str
+) -> None:
+    spec = spec_of(
+        inference(
+            "vllm",
+            "small",
+            options=options,
+            arrival={"kind": "poisson"},
+            point={"precision": precision, "rate_per_s": 1.0},
+        )
+    )
+    monkeypatch.setattr(vllm, "x86_lacks", lambda flag: True)
+    with pytest.raises(BadInput, match=f"no kernels for {re.escape(what)} on a processor without AVX-512") as caught:
+        LaunchedServer(vllm.RECIPE).refuse_not_installed(spec)
+    assert caught.value.code == "TL203"
 
 
 def test_words_of_servers_are_read_as_what_they_spell() -> None:

@@ -93,7 +93,8 @@ class Recipe:
     `workload.task` that it serves. `quantised_here`: it loads what llm-compressor writes. `gpu_flags`: flags whose
     numbers, multiplied, are the GPUs that one server takes. `built_for`: the device
     of a package that has only one. `online`: precisions that it makes of a wide folder, with its word for each.
-    `casts`: those that are a mere cast. `beside`: the environment of its own that `make` installs it in.
+    `casts`: those that are a mere cast. `unable`: why it cannot serve a precision, with a format of its cache, on the
+    processor of this machine; "" where it can. `beside`: the environment of its own that `make` installs it in.
     """
 
     kind: str
@@ -123,6 +124,7 @@ class Recipe:
     online: Mapping[str, str] = field(default_factory=dict)
     built_for: Mapping[str, Literal["cpu", "cuda"]] = field(default_factory=dict)
     casts: tuple[str, ...] = tuple(TORCH_NAMES)
+    unable: Callable[[str, str], str] = lambda precision, kv_format: ""
     beside: str = ""
 
     @property

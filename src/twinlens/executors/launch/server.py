@@ -91,8 +91,12 @@ class LaunchedServer:
 
     def refuse_not_installed(self, spec: RunSpec) -> None:
         """Raises BadInput (TL207, TL217) where the Python that would start it lacks the runtime, or that which would
-        quantise its model lacks the compressor, and where the build that is there is for another device."""
+        quantise its model lacks the compressor, and where the build that is there is for another device; TL203 where it
+        has no kernels for this processor."""
         settings = self._settings(spec)
+        asked = spec.point.precision, str(settings.switches.get("kv_format", ""))
+        if not spec.device.names_gpu and (why := self._recipe.unable(*asked)):
+            raise BadInput(why, code="TL203")
         refuse_missing(self._recipe, interpreter_for(self._recipe, settings.python), spec.device)
         if is_quantised_here(spec, settings):
             versions_in(settings.quantiser)

@@ -19,6 +19,7 @@ from twinlens.measurement.machine.contention import tenancy_facts
 from twinlens.measurement.machine.nvidia import gpu_facts
 from twinlens.record.executor.record import Fact, observed, unknown
 from twinlens.system.nvml import open_gpus
+from twinlens.system.processor import cpuinfo, text_of
 
 # What low-precision arithmetic runs on: x86 names, then Arm names.
 ISA = (
@@ -154,13 +155,6 @@ def _processor_as_accelerator(host: dict[str, Fact]) -> dict[str, Fact]:
     return facts | dict.fromkeys(("accelerator.memory_bytes", "accelerator.memory_type", "accelerator.ecc"), own)
 
 
-def text_of(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip() or None
-    except OSError:
-        return None
-
-
 def sysctl(name: str) -> str | None:
     """One macOS kernel value, or None elsewhere."""
     if platform.system() != "Darwin":
@@ -171,16 +165,6 @@ def sysctl(name: str) -> str | None:
 
 def fact_of(value: object, source: str, reason: str) -> Fact:
     return unknown(reason) if value is None or value == "" else observed(value, source)
-
-
-def cpuinfo(root: Path, *names: str) -> str | None:
-    """The first value of the first of these keys in /proc/cpuinfo."""
-    text = text_of(root / "proc/cpuinfo") or ""
-    for name in names:
-        match = re.search(rf"^{re.escape(name)}\s*:[ \t]*(.*)$", text, re.MULTILINE)
-        if match and match.group(1).strip():
-            return match.group(1).strip()
-    return None
 
 
 _NO_LIMIT_BYTES = 2**60  # cgroup v1 writes "no limit" as a number near 2**63

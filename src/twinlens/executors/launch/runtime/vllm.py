@@ -38,6 +38,7 @@ from twinlens.record.executor.record import Fact, declared
 from twinlens.spec.model.quantised import QUANTISED_BY
 from twinlens.spec.workload.prompt import Generate, Task
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.system.processor import x86_lacks
 
 _KV_WORDS = {
     "bf16": "bfloat16",
@@ -111,6 +112,20 @@ def _command(order: LaunchConfig) -> Command:
     if order.spec.executor.threads and not order.device.names_gpu:
         environment["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, _cores(order)))
     return Command(tuple(argv), environment)
+
+
+def _unable(precision: str, kv_format: str) -> str:
+    """Its build for AVX2 has no products with weights of 4 bits and no cache of 8 (vllm-cpu 0.32.0: the one dies with
+    the first request, the other while it starts)."""
+    if not x86_lacks("avx512f"):
+        return ""
+    if kv_format in ("int8", "fp8-e4m3", "fp8-e5m2"):
+        what = f"executor.options.kv_format = {kv_format!r}"
+    elif precision.startswith("int4"):
+        what = f"point.precision = {precision!r}"
+    else:
+        return ""
+    return f"vLLM has no kernels for {what} on a processor without AVX-512, as this one is: take another, or a GPU"
 
 
 def _task(order: LaunchConfig) -> Task:
@@ -211,5 +226,6 @@ RECIPE = Recipe(
     loaded=r"Loading weights took ([\d.]+) seconds",
     tasks=("generate", "embed", "rerank"),
     quantised_here=True,
+    unable=_unable,
 )
 EXECUTOR = launched(RECIPE)
