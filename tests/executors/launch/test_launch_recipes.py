@@ -337,6 +337,8 @@ def test_what_vllm_has_no_kernels_for_is_refused_before_it_starts(
         )
     )
     monkeypatch.setattr(vllm, "x86_lacks", lambda flag: True)
+    for absent in ("refuse_missing", "versions_in"):
+        monkeypatch.setattr(f"twinlens.executors.launch.server.{absent}", lambda *given: None)
     with pytest.raises(BadInput, match=f"no kernels for {re.escape(what)} on a processor without AVX-512") as caught:
         LaunchedServer(vllm.RECIPE).refuse_not_installed(spec)
     assert caught.value.code == "TL203"

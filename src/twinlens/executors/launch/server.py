@@ -94,12 +94,12 @@ class LaunchedServer:
         quantise its model lacks the compressor, and where the build that is there is for another device; TL203 where it
         has no kernels for this processor."""
         settings = self._settings(spec)
-        asked = spec.point.precision, str(settings.switches.get("kv_format", ""))
-        if not spec.device.names_gpu and (why := self._recipe.unable(*asked)):
-            raise BadInput(why, code="TL203")
         refuse_missing(self._recipe, interpreter_for(self._recipe, settings.python), spec.device)
         if is_quantised_here(spec, settings):
             versions_in(settings.quantiser)
+        asked = spec.point.precision, str(settings.switches.get("kv_format", ""))
+        if not spec.device.names_gpu and (why := self._recipe.unable(*asked)):
+            raise BadInput(why, code="TL203")
 
     def boards(self, spec: RunSpec) -> tuple[Boards, ...]:
         """The GPUs of each server, as entries of CUDA's mask. Raises BadInput (TL208) where there are too few."""
