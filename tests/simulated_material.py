@@ -49,7 +49,7 @@ def table(rate: float = 8.0, seconds: float = 60.0, step_s: float = 0.012) -> pa
 
 def simulated_run(parent: Path, law: StepLaw = LAW, rules: Rules | None = None, **more: Any) -> Run:
     spec = spec_of(**more)
-    return write_run(parent, spec, table(spec.point.rate_per_s or 1.0), simulated_of(law, rules or Rules(), 0),
+    return write_run(parent, spec, [table(spec.point.rate_per_s or 1.0)], simulated_of(law, rules or Rules(), 0),
                      {"accelerator.product": "H100", "software.runtime.name": "simulated"})  # fmt: skip
 
 

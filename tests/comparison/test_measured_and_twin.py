@@ -34,7 +34,7 @@ def rows_by(law: StepLaw, repeat: int, rate: float = 12.0) -> tuple[RunSpec, pa.
 
 def simulated(parent: Path, law: StepLaw, count: int = 6, first: int = 10) -> list[Run]:
     made = [rows_by(law, first + place) for place in range(count)]
-    return [write_run(parent, spec, table, simulated_of(law, Rules(), spec.seed), {}) for spec, table in made]
+    return [write_run(parent, spec, [table], simulated_of(law, Rules(), spec.seed), {}) for spec, table in made]
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_the_twin_is_shown_part_by_part(measured: list[Run], tmp_path: Path) -> 
 
 def test_a_simulation_of_another_load_is_no_twin(measured: list[Run], tmp_path: Path) -> None:
     spec, table = rows_by(TRUTH, 20, rate=6.0)
-    other = write_run(tmp_path, spec, table, simulated_of(TRUTH, Rules(), 0), {})
+    other = write_run(tmp_path, spec, [table], simulated_of(TRUTH, Rules(), 0), {})
     (found,) = tl.compare(measured, [other])
     assert found.verdict == "not comparable"
     assert "simulated-beside-measured" in [each.code for each in found.findings]

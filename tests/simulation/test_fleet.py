@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,10 +13,10 @@ from tests.simulation.workloads import laws, rules_for, work_of, works
 
 from twinlens.errors import BadInput
 from twinlens.simulation.fleet import Replica, serve_fleet
-from twinlens.simulation.law import StepLaw, one
+from twinlens.simulation.law import one
 from twinlens.simulation.outcome import conserved
 from twinlens.simulation.pools import Link, carried, serve_pools
-from twinlens.simulation.routing import Policy, Routing
+from twinlens.simulation.routing import Router, Routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import DONE, UNFINISHED, Work, token_times_s
 
@@ -30,6 +32,13 @@ def steady(count: int, every_s: float, output: int = 1) -> Work:
 def test_requests_go_round_in_turn() -> None:
     served = serve_fleet(steady(5, 1.0), [SECOND] * 2, Routing("round-robin"))
     assert served.engine.tolist() == [0, 1, 0, 1, 0]
+
+
+def test_chance_is_that_of_the_standard_library() -> None:
+    router, truth = Router(Routing("random", seed=7)), random.Random(7)
+    for count in (1, 3, 16, 1000):
+        alive = range(count)
+        assert [router.any_of(alive) for _ in range(50)] == [truth.choice(alive) for _ in range(50)]
 
 
 def test_the_shortest_queue_is_that_of_now_a_step_under_way_counts() -> None:
@@ -77,11 +86,23 @@ def test_a_slow_replica_takes_so_many_times_as_long() -> None:
 
 def test_two_pools_and_a_link_between_them_make_one_answer() -> None:
     link = Link(bytes_per_token=2.0, bytes_per_s=40.0)
-    served = serve_pools(work_of([0.0, 0.0], [10, 30], [3, 1]), [SECOND], [SECOND], link, Routing())
+    pooled = serve_pools(work_of([0.0, 0.0], [10, 30], [3, 1]), [SECOND], [SECOND], link, Routing())
+    served = pooled.whole
     assert token_times_s(served, 0) == pytest.approx([1.0, 2.5, 3.5])
     assert token_times_s(served, 1) == pytest.approx([1.0])
     assert served.engine.tolist() == [1, 0]
     assert served.outcome.tolist() == [DONE, DONE]
+    assert (pooled.going.tolist(), pooled.ready_s.tolist(), pooled.there_s.tolist()) == ([0], [1.0], [1.5])
+
+
+def test_a_decode_engine_reads_the_cache_that_came_and_computes_no_prompt() -> None:
+    law = one(1.0, context_s=0.1, token_s=10.0, pair_s=10.0)
+    decode = Replica(Rules(), law)
+    for leaps in (True, False):
+        served = serve_fleet(steady(1, 0.0, 3), [decode], Routing(), given=True, leaps=leaps)
+        assert served.tokens is not None
+        (ends_s,) = served.tokens.step_end_s
+        assert ends_s == pytest.approx([1.0 + 0.2, 2.0 + 0.5]), "two tokens are read, then three"
 
 
 def test_transfers_take_the_link_one_at_a_time_or_share_it_evenly() -> None:
@@ -128,11 +149,17 @@ def test_a_fleet_in_leaps_is_the_fleet_in_steps(data: st.DataObject) -> None:
     assert not np.any(leapt.outcome == UNFINISHED)
 
 
-@settings(max_examples=30, deadline=None)
-@given(works(), laws(), st.sampled_from(["random", "round-robin"]))
-def test_a_fleet_whose_router_looks_at_nothing_is_each_replica_alone(work: Work, law: StepLaw, policy: Policy) -> None:
-    replicas = [Replica(Rules(), StepLaw(law.parts[:1]), slow=slow) for slow in (1.0, 1.3, 1.0)]
-    routing = Routing(policy, seed=4)
-    leapt, stepped = serve_fleet(work, replicas, routing), serve_fleet(work, replicas, routing, leaps=False)
-    np.testing.assert_array_equal(leapt.engine, stepped.engine)
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_a_fleet_of_plain_engines_is_the_fleet_in_steps(data: st.DataObject) -> None:
+    work, law = data.draw(works()), data.draw(laws())
+    blocks, horizon_s = data.draw(st.sampled_from([None, 10, 40])), data.draw(st.sampled_from([None, 0.2]))
+    rules = Rules(max_num_seqs=data.draw(st.integers(1, 5)), max_num_batched_tokens=32, num_gpu_blocks=blocks)
+    replicas = [Replica(rules, law, slow=slow) for slow in (1.0, 1.3, 1.0)]
+    age_s = data.draw(st.sampled_from([0.0, 0.1]))
+    routing = Routing(data.draw(st.sampled_from(POLICIES)), age_s, most_more=2, seed=4)
+    leapt = serve_fleet(work, replicas, routing, horizon_s=horizon_s)
+    stepped = serve_fleet(work, replicas, routing, horizon_s=horizon_s, leaps=False)
+    inside = work.arrival_s < (horizon_s or np.inf)
+    np.testing.assert_array_equal(leapt.engine[inside], stepped.engine[inside])
     same(leapt, stepped)

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.workloads import laws, noises, rules_for, works
 
-from twinlens.simulation.law import StepLaw
 from twinlens.simulation.leaps.first_come import is_plain
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
@@ -41,7 +40,8 @@ def test_leaps_give_what_the_step_loop_gives(data: st.DataObject) -> None:
 def test_the_plainest_engine_gives_what_the_step_loop_gives(
     work: Work, seats: int, budget: int, alone: bool, data: st.DataObject
 ) -> None:
-    rules = Rules(max_num_seqs=1 if alone else seats, max_num_batched_tokens=budget)
-    law = StepLaw(data.draw(laws()).parts[:1])
-    assert is_plain(law, rules, None)
-    same(serve(work, law, rules), serve(work, law, rules, leaps=False))
+    blocks, horizon_s = data.draw(st.sampled_from([None, 10, 100])), data.draw(st.sampled_from([None, 0.3]))
+    rules = Rules(max_num_seqs=1 if alone else seats, max_num_batched_tokens=budget, num_gpu_blocks=blocks)
+    law = data.draw(laws())
+    assert is_plain(rules, None)
+    same(serve(work, law, rules, horizon_s=horizon_s), serve(work, law, rules, horizon_s=horizon_s, leaps=False))

@@ -90,7 +90,7 @@ def test_constants_are_not_fitted_to_simulated_runs(run: Run) -> None:
 
 def test_a_run_that_was_stopped_is_not_valid(tmp_path: Path) -> None:
     spec = spec_of()
-    stopped = write_run(tmp_path, spec, table(), simulated_of(LAW, Rules(), 0, 60.0), {})
+    stopped = write_run(tmp_path, spec, [table()], simulated_of(LAW, Rules(), 0, 60.0), {})
     summary = tl.summary(stopped)
     assert summary.validity == "not valid"
     assert "simulation-stopped" in [each.code for each in summary.disqualified]

@@ -144,6 +144,11 @@ class _Virtual(Question):
     replicas: Annotated[
         str, option("Behind one router: 4, several 2,4,8; search: the fewest that keep the SLO.", Kind("COUNTS"))
     ] | None = None  # fmt: skip
+    routing: Annotated[
+        str, option("round-robin (default), random, two-choices, shortest-queue, least-tokens, prefix; several.",
+                    Kind("POLICIES"))
+    ] | None = None  # fmt: skip
+    signal_age: Annotated[str, option("The router looks at the queues that often: 100ms.", Kind("TIME"))] | None = None
 
 
 class Simulate(_Virtual):
@@ -156,11 +161,10 @@ class Simulate(_Virtual):
         str, option("Policies on the same arrivals: continuous,static(32),dynamic(32,50ms); engine:static(32).",
                     Kind("POLICIES"))
     ] | None = None  # fmt: skip
-    routing: Annotated[
-        str, option("round-robin (default), random, two-choices, shortest-queue, least-tokens, prefix; several.",
-                    Kind("POLICIES"))
+    pools: Annotated[
+        str, option("Replicas for prompts and replicas for answers, apart: 2+4; several.", Kind("PREFILL+DECODE"))
     ] | None = None  # fmt: skip
-    signal_age: Annotated[str, option("The router looks at the queues that often: 100ms.", Kind("TIME"))] | None = None
+    link: Annotated[str, option("Carries KV cache between --pools: 25GB/s.", Kind("RATE"))] | None = None
     failing: Annotated[str, option("A replica dies at a time and is back, cold, after one: 20s:30s.",
                                    Kind("AT:DOWN"))] | None = None  # fmt: skip
     slow: Annotated[float, option("A replica takes so many times as long.", Kind("FACTOR", _slow))] | None = None

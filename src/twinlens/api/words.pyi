@@ -75,10 +75,12 @@ class SimulateWords(TypedDict, total=False):
     devices: int | str | None
     set_: str | Sequence[str] | None
     replicas: str | None
-    at: str | Sequence[str] | None
-    batching: str | None
     routing: str | None
     signal_age: str | None
+    at: str | Sequence[str] | None
+    batching: str | None
+    pools: str | None
+    link: str | None
     failing: str | None
     slow: float | str | None
     price: Decimal | str | None

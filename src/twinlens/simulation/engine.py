@@ -235,7 +235,7 @@ class Engine:
         """Rows, context, tokens beyond one a row, pairs: what the law asks for."""
         context = pairs = 0.0
         for sequence, tokens in pieces:
-            if sequence.decoding:
+            if sequence.decoding or sequence.given:
                 context += self.context(sequence)
             else:
                 pairs += pairs_of(sequence.computed, tokens, self.rules.sliding_window)

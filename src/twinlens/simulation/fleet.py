@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Several
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from twinlens.errors import BadInput
 from twinlens.simulation.engine import Engine
-from twinlens.simulation.fits import check_work
+from twinlens.simulation.fits import check_work, checked_law, checked_rules
 from twinlens.simulation.law import Affine, StepLaw
 from twinlens.simulation.leaps.carry import Carry, may_carry
-from twinlens.simulation.leaps.first_come import is_plain, serve_plainly
+from twinlens.simulation.leaps.first_come import is_plain
+from twinlens.simulation.leaps.plain_fleet import serve_plain_fleet
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.outcome import served
 from twinlens.simulation.routing import Router, Routing, check_routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import rows_of
 from twinlens.simulation.state.sequence import Sequence
-from twinlens.simulation.work import DONE, Served, Tokens, Work
-
-_COLUMNS = ("outcome", "start_s", "first_token_s", "end_s", "preemptions", "cached_tokens")
+from twinlens.simulation.work import DONE, Served, Work
 
 Row = tuple[float, int, int, int, int, int]
 
@@ -73,14 +71,14 @@ def serve_fleet(
     could never serve.
     """
     check_fleet(work, replicas, routing)
-    if leaps and not given and horizon_s is None and _apart(replicas, routing):
-        return _each_alone(work, replicas, routing, tokens)
-    fleet = _Fleet(replicas, routing, tokens, given, leaps)
+    if leaps and not given and (plainly := _served_plainly(work, replicas, routing, tokens, horizon_s)) is not None:
+        return plainly
     until_s = math.inf if horizon_s is None else horizon_s
+    fleet = _Fleet(replicas, routing, tokens, given, leaps, until_s)
     for place, row in enumerate(rows_of(work)):
         fleet.happen(min(row[0], until_s))
         fleet.route(place, row, row[0])
-    return fleet.finish(until_s, horizon_s)
+    return fleet.finish(horizon_s)
 
 
 def check_fleet(work: Work, replicas: Several[Replica], routing: Routing) -> None:
@@ -100,47 +98,26 @@ def check_fleet(work: Work, replicas: Several[Replica], routing: Routing) -> Non
         raise BadInput("every replica dies and none comes back; give one of them down_s, or no dies_s")
 
 
-def _apart(replicas: Several[Replica], routing: Routing) -> bool:
-    """Whether the router looks at nothing, and each replica is the plainest of engines, always there."""
+def _served_plainly(
+    work: Work, replicas: Several[Replica], routing: Routing, tokens: bool, horizon_s: float | None
+) -> Served | None:
+    """The same by the shortest way; None where a replica comes or goes, is not plain, or has few blocks."""
     always = all(each.starts_s == 0 and each.dies_s is None for each in replicas)
-    plain = all(is_plain(each.law, each.rules, each.noise) for each in replicas)
-    return routing.policy in ("random", "round-robin") and always and plain
-
-
-def _each_alone(work: Work, replicas: Several[Replica], routing: Routing, tokens: bool) -> Served:
-    """The same fleet, one replica after another with what the router gave it."""
-    router, alive = Router(routing), range(len(replicas))
-    chosen = np.array([router.choose(alive, 0.0, -1, lambda _: 0.0) for _ in range(len(work))], dtype=np.int64)
-    order = np.argsort(chosen, kind="stable")
-    parts = []
-    for place, each in enumerate(replicas):
-        mine = np.flatnonzero(chosen == place)
-        part = Work(work.arrival_s[mine], work.prompt_tokens[mine], work.output_tokens[mine])
-        parts.append(serve_plainly(part, times(each.law, each.slow), each.rules, tokens=tokens))
-    back = np.argsort(order, kind="stable")
-
-    def joined(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])[back]
-
-    kept = [part.tokens for part in parts if part.tokens]
-    first_step, moments = (
-        np.concatenate([np.empty(0, dtype=np.int64), *(getattr(each, name) for each in kept)])
-        for name in ("first_step", "moments")
-    )
-    return Served(
-        engine=chosen,
-        tokens=Tokens(tuple(each.step_end_s[0] for each in kept), first_step[back], moments[back], {})
-        if kept
-        else None,
-        **{name: joined(name) for name in _COLUMNS},
-    )
+    plain = all(is_plain(each.rules, each.noise) for each in replicas)
+    if not (always and plain) or routing.policy == "least-tokens":
+        return None
+    machines = [(times(checked_law(each.law), each.slow), checked_rules(each.rules)) for each in replicas]
+    return serve_plain_fleet(work, machines, routing, tokens=tokens, horizon_s=horizon_s)
 
 
 class _Fleet:
     """Members, what is still to happen to them, and where each request is."""
 
-    def __init__(self, replicas: Several[Replica], routing: Routing, tokens: bool, given: bool, leaps: bool) -> None:
+    def __init__(
+        self, replicas: Several[Replica], routing: Routing, tokens: bool, given: bool, leaps: bool, until_s: float
+    ) -> None:
         self.router, self.tokens, self.given, self.leaps = Router(routing), tokens, given, leaps
+        self.until_s = until_s
         self.by_tokens = routing.policy == "least-tokens"
         self.members: list[_Member] = []
         for each in replicas:
@@ -162,10 +139,10 @@ class _Fleet:
         self._look(0.0)
 
     def _start(self, replica: Replica, starts_s: float, dies_s: float) -> None:
-        law = replica.law if replica.slow == 1 else times(replica.law, replica.slow)
         engine = Engine(
-            replica.rules, law, replica.noise, number=len(self.members), tokens=self.tokens, leaps=self.leaps
-        )
+            replica.rules, times(replica.law, replica.slow), replica.noise, number=len(self.members),
+            tokens=self.tokens, leaps=self.leaps,
+        )  # fmt: skip
         driver = Carry(engine) if self.leaps and may_carry(replica.rules) else engine
         self.members.append(_Member(engine, driver, starts_s, dies_s))
 
@@ -207,10 +184,10 @@ class _Fleet:
         if not self.alive:
             self.held.append((place, row))
             return
-        self.now_s = now_s
+        self.now_s = min(now_s, self.until_s)
         chosen = self.router.choose(self.alive, now_s, row[4], self._load)
         member = self.members[chosen]
-        member.driver.run_until(now_s)
+        member.driver.run_until(self.now_s)
         _, prompt, output, priority, group, shared = row
         sequence = member.engine.add(
             now_s, prompt, output, priority=priority, group=group, shared=shared, given=self.given
@@ -239,12 +216,12 @@ class _Fleet:
             self.loads[place], self.quiet_s[place] = load, driver.quiet_s
         return load
 
-    def finish(self, until_s: float, horizon_s: float | None) -> Served:
+    def finish(self, horizon_s: float | None) -> Served:
         """Everything until then; columns of it."""
-        self.happen(until_s)
+        self.happen(self.until_s)
         for member in self.members:
             member.engine.close()
-            member.driver.run_until(min(until_s, member.dies_s))
+            member.driver.run_until(min(self.until_s, member.dies_s))
             if isinstance(member.driver, Carry):
                 member.driver.settle()
         for place, row in self.held:
@@ -257,5 +234,7 @@ class _Fleet:
 
 def times(law: StepLaw, factor: float) -> StepLaw:
     """A law all of whose steps last so many times as long."""
+    if factor == 1:
+        return law
     parts = tuple(Affine(*(getattr(part, name) * factor for name in part.__slots__)) for part in law.parts)
     return replace(law, parts=parts)

@@ -42,7 +42,9 @@ class Factors:
     sums: list[float] = field(default_factory=list)
     moments: list[float] = field(default_factory=list)
     drawn: list[list[float]] = field(default_factory=list)
-    """All buffers so far, the present one last."""
+    """Buffers so far, the present one last."""
+    forgotten: int = 0
+    """Factors in front of these buffers."""
 
     def next(self) -> float:
         """The factor of the next step."""
@@ -64,10 +66,16 @@ class Factors:
     @property
     def place(self) -> int:
         """Place of the next factor among all."""
-        return (len(self.drawn) - 1) * BUFFER + self.at
+        return self.forgotten + (len(self.drawn) - 1) * BUFFER + self.at
+
+    def forget(self, place: int) -> None:
+        """Nobody asks for factors before this one any more: buffers that end there are forgotten."""
+        gone = min(max(0, len(self.drawn) - 1), (place - self.forgotten) // BUFFER)
+        del self.drawn[:gone]
+        self.forgotten += gone * BUFFER
 
     def running_sums(self) -> tuple[Floats, Floats]:
-        """Running sums of all buffers, as `sums` and `moments` have them. Shapes: (buffers, factors + 1)."""
+        """Running sums of the buffers, as `sums` and `moments` have them. Shapes: (buffers, factors + 1)."""
         return _running(np.array(self.drawn).reshape(-1, BUFFER))
 
 

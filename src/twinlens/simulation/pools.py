@@ -28,29 +28,55 @@ class Link:
     latency_s: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Pooled:
+    """What became of work in two pools. `whole`: of each request, as a client sees it; its `engine` counts prefill
+    engines, then decode engines, and says the last that had the request; its `start_s` is that of the prompt.
+
+    `prefill`: the same of prompts alone. `decode`: of the requests `going` that went on, in the order in which their KV
+    cache arrived; it was `ready_s` in the prefill engine and `there_s` behind the link, which without others on it
+    takes `alone_s`. Shapes: (requests,), (going,).
+    """
+
+    whole: Served
+    prefill: Served
+    decode: Served
+    going: Ints
+    ready_s: Floats
+    there_s: Floats
+    alone_s: Floats
+
+
 def serve_pools(
-    work: Work, prefill: Several[Replica], decode: Several[Replica], link: Link, routing: Routing
-) -> Served:
+    work: Work,
+    prefill: Several[Replica],
+    decode: Several[Replica],
+    link: Link,
+    routing: Routing,
+    *,
+    horizon_s: float | None = None,
+) -> Pooled:
     """All of the work through two pools. The first token comes from the prefill pool, the others from the decode pool.
 
-    `engine` of the result counts prefill engines, then decode engines: it says the last that had the request. `start_s`
-    is that of the prompt, `preemptions` are of both. Nothing holds prefill back while decode engines are full: prompts
-    that are ready wait for them with their KV cache elsewhere. Raises BadInput where a pool is missing.
+    Nothing holds prefill back while decode engines are full: prompts that are ready wait for them with their KV cache
+    elsewhere. Raises BadInput where a pool is missing.
     """
     if not prefill or not decode:
         missing, there = ("prefill", "decode") if not prefill else ("decode", "prefill")
         raise BadInput(f"a {there} pool without a {missing} pool answers nobody; give both")
     if not (link.bytes_per_s > 0 and link.bytes_per_token >= 0 and link.latency_s >= 0):
         raise BadInput("the link needs bytes_per_s above 0, and bytes_per_token and latency_s that are not negative")
-    first = serve_fleet(replace(work, output_tokens=np.ones(len(work), dtype=np.int64)), prefill, routing)
+    prompts = replace(work, output_tokens=np.ones(len(work), dtype=np.int64))
+    first = serve_fleet(prompts, prefill, routing, horizon_s=horizon_s)
     going = np.flatnonzero((first.outcome == DONE) & (work.output_tokens > 1))
     ready_s = first.first_token_s[going]
     size_bytes: Floats = work.prompt_tokens[going].astype(np.float64) * link.bytes_per_token
     there_s = carried(ready_s, size_bytes, link)
     order = np.argsort(there_s, kind="stable")
-    going, there_s = going[order], there_s[order]
-    second = serve_fleet(_rest(work, going, there_s), decode, routing, given=True)
-    return _joined(first, second, going)
+    going, there_s, ready_s = going[order], there_s[order], ready_s[order]
+    second = serve_fleet(_rest(work, going, there_s), decode, routing, given=True, horizon_s=horizon_s)
+    alone_s = size_bytes[order] / link.bytes_per_s + link.latency_s
+    return Pooled(_joined(first, second, going), first, second, going, ready_s, there_s, alone_s)
 
 
 def carried(ready_s: Floats, size_bytes: Floats, link: Link) -> Floats:

@@ -29,11 +29,14 @@ def serve(
     """All of the work through one engine, until it is done or virtual time has reached the horizon.
 
     The law's `before_s` and `after_s` are not in it: add them outside. `tokens`: keep the time of every token.
-    `leaps`: pass equal steps together, which gives the same times sooner. Raises BadInput before any work.
+    `leaps`: pass equal steps together, which gives the same times sooner. Overload ends too, once the queue is served:
+    `outcome.overloaded_from` says from which rate on it grew. Raises BadInput before any work.
     """
     check_work(work, rules)
-    if leaps and horizon_s is None and is_plain(law, rules, noise):
-        return serve_plainly(work, checked_law(law), checked_rules(rules), tokens=tokens)
+    if leaps and is_plain(rules, noise):
+        plainly = serve_plainly(work, checked_law(law), checked_rules(rules), tokens=tokens, horizon_s=horizon_s)
+        if plainly is not None:
+            return plainly
     engine = Engine(rules, law, noise, tokens=tokens, leaps=leaps)
     driver = Carry(engine, ahead=horizon_s is None) if leaps and may_carry(rules) else engine
     until_s = math.inf if horizon_s is None else horizon_s

@@ -46,7 +46,7 @@ def summarise(run: Run) -> Summary:
             run.telemetry,
             is_server=run.sections.server is not None,
             of_ranks=kind.by_ranks and "server" in run.telemetry.column("source").unique().to_pylist(),
-            on_gpu=_energy_scope(run) == "gpu",
+            on_gpu=energy_scope(run) == "gpu",
             allocator=run.sections.device_memory,
         )
     )
@@ -57,7 +57,7 @@ def summarise(run: Run) -> Summary:
     # A counter goes on counting through the turns of other points, and through what the rate leaves out.
     turns = kind.turns(run) if run.sections.pairing and has_rows else []
     aside = kind.aside(run) if has_rows else []
-    why_no_energy, scope = _why_no_energy(run), _energy_scope(run)
+    why_no_energy, scope = _why_no_energy(run), energy_scope(run)
     metrics |= energy(energy_rows, verdict.begin_s, verdict.end_s, came_to.work, why_no_energy, scope, aside, turns)
     if run.lens == "training" and has_rows:
         span_s = float(run.steps.begin_ns[0]) / 1e9, float(run.steps.end_ns[-1]) / 1e9
@@ -136,7 +136,7 @@ def _is_attached(run: Run) -> bool:
     return run.sections.client is not None and run.sections.server is None
 
 
-def _energy_scope(run: Run) -> EnergyScope | None:
+def energy_scope(run: Run) -> EnergyScope | None:
     """The device that the run computed on, and is charged with: GPU boards, named or not, or else the processor."""
     if run.facts is None:
         return None

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from twinlens.api.simulating.fleets import POLICIES
 from twinlens.simulation.engine import Engine
+from twinlens.simulation.fleet import Replica, serve_fleet
 from twinlens.simulation.law import StepLaw, one
+from twinlens.simulation.routing import Policy, Routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
 from twinlens.simulation.server.asked import Asked
-from twinlens.simulation.server.replicas import Made, Replicas, shortest_queue
+from twinlens.simulation.server.replicas import Made, Replicas
 from twinlens.simulation.work import Work, token_times_s
 
 LAW = one(0.01, 0.001, 1e-5, 1e-4)
@@ -24,9 +27,11 @@ def asked(prompt: int, output: int, priority: int = 0) -> Asked:
     return Asked("chat", "", prompt, output, "length", 0, priority, True, False)
 
 
-def replicas(law: StepLaw = LAW, rules: Rules | None = None, count: int = 1) -> Replicas:
+def replicas(
+    law: StepLaw = LAW, rules: Rules | None = None, count: int = 1, routing: Routing = Routing("shortest-queue")
+) -> Replicas:
     engines = [Engine(rules or Rules(), law, number=i, tokens=False) for i in range(count)]
-    return Replicas(engines, shortest_queue, law.before_s, law.after_s)
+    return Replicas(engines, routing, law.before_s, law.after_s)
 
 
 def to_the_end(fleet: Replicas) -> list[Made]:
@@ -128,6 +133,31 @@ def test_a_batch_runs_on_with_a_request_that_is_left() -> None:
     made = to_the_end(fleet)
     assert {each.number for each in made} == {1}
     assert fleet.engines[0].steps == 8
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_router_in_front_of_a_server_is_the_router_of_a_fleet(policy: Policy) -> None:
+    random = np.random.default_rng(3)
+    work = Work(np.cumsum(random.exponential(0.02, 60)), random.integers(1, 60, 60), random.integers(1, 20, 60))
+    routing = Routing(policy, signal_age_s=0.1 if policy == "two-choices" else 0.0, seed=5)
+    truth = serve_fleet(work, [Replica(Rules(max_num_seqs=4), LAW)] * 3, routing)
+    fleet, made = replicas(rules=Rules(max_num_seqs=4), count=3, routing=routing), list[Made]()
+    rows = zip(work.arrival_s.tolist(), work.prompt_tokens.tolist(), work.output_tokens.tolist(), strict=True)
+    for number, (at_s, prompt, output) in enumerate(rows):
+        made += fleet.until(math.nextafter(at_s, -1))
+        fleet.add(number, asked(prompt, output), at_s)
+    ends = {each.number: each.at_s for each in made + to_the_end(fleet)}
+    np.testing.assert_allclose([ends[number] for number in range(60)], truth.end_s, atol=1e-9)
+
+
+def test_requests_that_find_no_place_are_counted() -> None:
+    fleet = replicas(rules=Rules(max_num_seqs=1))
+    for number in range(3):
+        fleet.add(number, asked(5, 4), 0.0)
+    list(fleet.until(0.01))
+    assert (fleet.waiting, fleet.most_waiting) == (2, 2)
+    to_the_end(fleet)
+    assert (fleet.waiting, fleet.most_waiting) == (0, 2)
 
 
 def test_requests_go_where_the_fewest_are() -> None:

@@ -53,6 +53,8 @@ def test_the_page_s_table_is_served_and_its_client_answered_until_it_is_interrup
         (("--serve", "--host", "0.0.0.0"), "TL246"),
         (("--serve", "--fail", "cut=2"), "TL246"),
         (("--serve", "--seeds", "3"), "leave --serve out"),
+        (("--serve", "--replicas", "2", "--routing", "random,prefix"), "a simulated server has one router"),
+        (("--serve", "--signal-age", "1s"), "--signal-age is of a router between replicas, and there is one"),
         (("--port", "3"), "it goes with --serve"),
     ],
 )

@@ -16,6 +16,7 @@ from twinlens.errors import BadInput, nearest
 from twinlens.record.run import Run
 from twinlens.simulation.law import Affine, StepLaw
 from twinlens.simulation.points.basis import Basis
+from twinlens.simulation.points.energy import Power, Powers
 from twinlens.simulation.rules import Rules
 from twinlens.spec.catalogue import catalogue_of
 from twinlens.spec.device import Device, find_device
@@ -31,6 +32,7 @@ if TYPE_CHECKING:  # planning is loaded where a law is modelled
 
 _TERMS = tuple(each.name for each in fields(Affine))
 _OUTSIDE = ("before_s", "after_s")
+_POWER = ("idle_w", "step_j", "token_j")
 _DRAWS = 41
 
 
@@ -67,7 +69,7 @@ def learnt(like: Sequence[Any]) -> Basis:
     source += "" if known.servers == 1 else "s"
     return Basis(
         replace(known.law, source=source), known.rules, known.draws, known.noise, reach,
-        _product(runs), (*known.doubts, *assumed),
+        _product(runs), (*known.doubts, *assumed), known.powers,
     )  # fmt: skip
 
 
@@ -85,7 +87,8 @@ def _product(runs: Sequence[Run]) -> str:
 
 
 def quoted(path: Path) -> Basis:
-    """A table of constants in TOML or JSON: those of `Affine`, or several in `parts`, with before_s, after_s, source.
+    """A table of constants in TOML or JSON: those of `Affine`, or several in `parts`, with before_s, after_s, source,
+    and idle_w, step_j, token_j of an engine's power.
 
     Raises BadInput (TL250) for a file that is none, an unknown name, and a value that is no number from 0 on.
     """
@@ -97,7 +100,7 @@ def quoted(path: Path) -> Basis:
     if not isinstance(data, dict):
         raise BadInput(f"the law {str(path)!r} is no table of constants such as fixed_s = 0.012", code=UNREADABLE)
     parts = data.get("parts", [{name: data[name] for name in _TERMS if name in data}])
-    known = (*(("parts",) if "parts" in data else _TERMS), *_OUTSIDE, "source", "origin", "device")
+    known = (*(("parts",) if "parts" in data else _TERMS), *_OUTSIDE, *_POWER, "source", "origin", "device")
     for name in data:
         if name not in known:
             raise BadInput(f"a law has no {str(name)[:40]!r}; {nearest(str(name), known)}", code=UNREADABLE)
@@ -105,7 +108,19 @@ def quoted(path: Path) -> Basis:
         raise BadInput("the parts of a law are tables of constants, at least one: [[parts]]", code=UNREADABLE)
     outside = {name: _seconds(name, data[name]) for name in _OUTSIDE if name in data}
     law = StepLaw(tuple(map(_affine, parts)), **outside, origin="quoted", source=str(data.get("source", path.name)))
-    return Basis(law, device=str(data.get("device", "")))
+    return Basis(law, device=str(data.get("device", "")), powers=_powers(data))
+
+
+def _powers(data: dict[str, Any]) -> Powers:
+    """What an engine draws, where a table says it. Raises BadInput (TL250) for joules without idle watts, or without
+    those of a step."""
+    said = {name: _amount(name, data[name]) for name in _POWER if name in data}
+    if not said:
+        return Powers()
+    if missing := [name for name in _POWER[:2] if name not in said]:
+        raise BadInput(f"a law that says {', '.join(said)} says {' and '.join(missing)} too: watts of an engine that "
+                       "waits, and joules of a step beyond that", code=UNREADABLE)  # fmt: skip
+    return Powers(Power(said["idle_w"], said["step_j"], said.get("token_j", 0.0)))
 
 
 def _affine(part: dict[str, Any]) -> Affine:
@@ -118,9 +133,13 @@ def _affine(part: dict[str, Any]) -> Affine:
 
 
 def _seconds(name: str, value: object) -> float:
+    return _amount(name, value, " of seconds")
+
+
+def _amount(name: str, value: object, of: str = "") -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(float(value)) or float(value) < 0:  # type: ignore[arg-type]
-        raise BadInput(f"{name} of a law is a number of seconds from 0 on, not {str(value)[:40]!r}", code=UNREADABLE)
+        raise BadInput(f"{name} of a law is a number{of} from 0 on, not {str(value)[:40]!r}", code=UNREADABLE)
     return float(value)  # type: ignore[arg-type]
 
 

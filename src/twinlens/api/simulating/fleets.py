@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from itertools import product
 from typing import get_args
 
-from twinlens.api.plan.reading.amount import seconds_of
-from twinlens.api.questions import Simulate
+from twinlens.api.plan.reading.amount import bandwidth_of, seconds_of
+from twinlens.api.questions import Simulate, SimulateServed
 from twinlens.api.simulating.settings import UNREADABLE
 from twinlens.errors import BadInput, nearest
 from twinlens.simulation.points.fleet import Fleet
 from twinlens.simulation.points.smallest import MOST
-from twinlens.simulation.routing import Policy
+from twinlens.simulation.routing import BLIND, Policy, Routing
 
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 SEARCH = "search"
-_BLIND = ("random", "round-robin")
-"""They look at no replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +28,22 @@ class Fleets:
     @property
     def of_one_size(self) -> bool:
         """Whether they differ by routing alone."""
-        return len({fleet.replicas for fleet in self.each}) < 2
+        return len({(fleet.replicas, fleet.prefill) for fleet in self.each}) < 2
 
 
 def fleets_of(asked: Simulate) -> Fleets:
     """Each count with each routing. Raises BadInput (TL231, TL250)."""
-    said = (asked.replicas, asked.routing, asked.signal_age, asked.failing, asked.slow)
-    if asked.price is not None and asked.replicas is None:
+    said = (asked.replicas, asked.routing, asked.signal_age, asked.failing, asked.slow, asked.pools, asked.link)
+    if asked.price is not None and asked.replicas is None and asked.pools is None:
         raise BadInput("--price is of a replica-hour: say how many with --replicas 2, or --replicas search",
                        code=UNREADABLE)  # fmt: skip
     if all(word is None for word in said):
         return Fleets()
     searched = (asked.replicas or "").strip() == SEARCH
-    counts = (2,) if searched else counts_of(asked.replicas or "1")
-    policies = _policies(asked.routing, max(counts))
+    pools = _pools(asked)
+    sizes = pools or tuple((0, each) for each in ((2,) if searched else counts_of(asked.replicas or "1")))
+    link_bytes_per_s = bandwidth_of("link", asked.link) if asked.link is not None else 0.0
+    policies = _policies(asked.routing, max(prefill + rest for prefill, rest in sizes))
     age_s = _age_s(asked.signal_age, policies)
     dies_s, down_s = _failing(asked.failing)
     if searched and asked.seeds < 2:
@@ -51,11 +51,37 @@ def fleets_of(asked: Simulate) -> Fleets:
                        "more", code=UNREADABLE)  # fmt: skip
     return Fleets(
         tuple(
-            Fleet(count, policy, age_s if policy not in _BLIND else 0.0, dies_s, down_s, asked.slow or 1.0)
-            for count, policy in product(counts, policies)
+            Fleet(prefill + rest, policy, age_s if policy not in BLIND else 0.0, dies_s, down_s, asked.slow or 1.0,
+                  prefill, link_bytes_per_s)
+            for (prefill, rest), policy in product(sizes, policies)
         ),
         searched,
-    )
+    )  # fmt: skip
+
+
+def _pools(asked: Simulate) -> tuple[tuple[int, int], ...]:
+    """ "2+4,3+3": replicas for prompts, and for the rest. Raises BadInput (TL250)."""
+    if asked.pools is None:
+        if asked.link is not None:
+            raise BadInput("--link carries KV cache between pools, and there are none: --pools 2+4", code=UNREADABLE)
+        return ()
+    if asked.replicas is not None:
+        raise BadInput("--pools 2+4 says how many replicas there are: leave --replicas out", code=UNREADABLE)
+    if asked.link is None:
+        raise BadInput("--pools moves the KV cache of each prompt: say over what, as in --link 25GB/s", code=UNREADABLE)
+    return tuple(dict.fromkeys(_pair(word) for word in asked.pools.split(",")))
+
+
+def _pair(text: str) -> tuple[int, int]:
+    first, plus, second = (each.strip() for each in text.partition("+"))
+    if not plus or not all(each.isdecimal() and int(each[:9]) <= MOST for each in (first, second)):
+        raise BadInput(f"--pools is so many replicas for prompts and so many for answers, as in 2+4, not {text[:40]!r}",
+                       code=UNREADABLE)  # fmt: skip
+    if not int(first) or not int(second):
+        missing, there = ("prefill", "decode") if not int(first) else ("decode", "prefill")
+        raise BadInput(f"--pools {text.strip()[:40]}: a {there} pool without a {missing} pool answers nobody; give "
+                       "both", code=UNREADABLE)  # fmt: skip
+    return int(first), int(second)
 
 
 def counts_of(text: str) -> tuple[int, ...]:
@@ -80,6 +106,17 @@ def engines_of(text: str | None) -> int:
     return counts[0]
 
 
+def routing_of(asked: SimulateServed) -> Routing:
+    """How a simulated server routes: to the shortest queue unless said. Raises BadInput (TL231, TL250)."""
+    engines = engines_of(asked.replicas)
+    policies = _policies(asked.routing, engines) if asked.routing is not None else ("shortest-queue",)
+    if len(policies) != 1:
+        raise BadInput(f"a simulated server has one router: one --routing, not {len(policies)}", code=UNREADABLE)
+    if asked.signal_age is not None and engines == 1:
+        raise BadInput("--signal-age is of a router between replicas, and there is one: --replicas 2", code=UNREADABLE)
+    return Routing(policies[0], _age_s(asked.signal_age, policies), seed=asked.fail_seed)
+
+
 def _policies(text: str | None, most: int) -> tuple[Policy, ...]:
     if text is None:
         return ("round-robin",)
@@ -96,7 +133,7 @@ def _policies(text: str | None, most: int) -> tuple[Policy, ...]:
 def _age_s(text: str | None, policies: tuple[Policy, ...]) -> float:
     if text is None:
         return 0.0
-    if all(each in _BLIND for each in policies):
+    if all(each in BLIND for each in policies):
         raise BadInput(f"{' and '.join(policies)} looks at no queue, so no signal is old: --routing shortest-queue, "
                        "or leave --signal-age out", code=UNREADABLE)  # fmt: skip
     return seconds_of("signal-age", text)

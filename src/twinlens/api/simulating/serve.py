@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from twinlens.api.questions import SimulateServed
 from twinlens.api.simulating.basis import basis_of
-from twinlens.api.simulating.fleets import engines_of
+from twinlens.api.simulating.fleets import engines_of, routing_of
 from twinlens.api.simulating.settings import settings_of
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.server.entry import Settings, Told, serve_openai
@@ -28,6 +28,7 @@ def serve(asked: SimulateServed, started: Callable[[str], None]) -> Told:
         asked.answer_tokens,
         asked.tokenizer,
         engines_of(asked.replicas),
+        routing_of(asked),
     )
     noise = None if basis.noise is None else Noise(basis.noise, asked.fail_seed)
     return serve_openai(basis.law, basis.rules, settings, noise=noise, started=started)

@@ -26,7 +26,7 @@ from twinlens.simulation.points.play import refuse_unplayable
 from twinlens.simulation.points.run_folder import NOT_MODELLED, changed, simulated_of, write_run
 from twinlens.simulation.points.smallest import TRIALS, cost, slo_of, smallest
 from twinlens.simulation.points.sweep import CHANGED, Point, Size, Sweep, changes, flips, simulate_point, with_seeds
-from twinlens.simulation.rules import READ_FROM
+from twinlens.simulation.rules import READ_FROM, Rules
 from twinlens.spec.load import load, parse
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.workload.length import Fixed, Lognormal
@@ -57,6 +57,7 @@ class SimulateResult(Sweep, Documented):
             "schema": 1, "twinlens": __version__, "simulated": True,
             "law": {"origin": law.origin, "source": law.source, "device": self.basis.device or None,
                     "constants": encode(law), "draws": len(self.basis.draws), "doubts": list(self.basis.doubts)},
+            "power": encode(self.basis.powers.power) or {"absent": self.basis.powers.absent},
             "rules": {"read_from": READ_FROM, "changed": changed(self.basis.rules)},
             "changed": list(self.changed), "not_modelled": list(NOT_MODELLED),
             "points": [_point_json(each, self.price_per_hour) for each in self.points],
@@ -101,6 +102,7 @@ def simulate(spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords])
     _refuse_endless([run for _, run in works], asked.seeds * (TRIALS if fleets.searched else max(1, len(fleets.each))))
     if fleets.each:
         _refuse_waiting([run for _, run in works], fleets)
+        _refuse_pools(policies, basis.rules, fleets)
     sizes = _sizes(works, basis, fleets, asked.seeds) if fleets.searched else ()
     made = _tried(sizes) if fleets.searched else _points(works, basis, fleets, asked.seeds)
     points, metric = tuple(point for _, point in made), _metric(first)
@@ -160,6 +162,15 @@ def _refuse_waiting(runs: Sequence[RunSpec], fleets: Fleets) -> None:
         refuse_waiting(run, plan is not None and not (plan.intended_ns == NONE).any())
         if fleets.searched:
             slo_of(run)
+
+
+def _refuse_pools(policies: Sequence[Policy], rules: Rules, fleets: Fleets) -> None:
+    """Raises BadInput (TL250) for pools of engines that run batches: a prompt and its answer are one batch there."""
+    if any(each.prefill for each in fleets.each) and any(
+        each.rules(rules).batching != "continuous" for each in policies
+    ):
+        raise BadInput("--pools takes engines that batch continuously: a static batch runs prompts and answers in one "
+                       "engine; leave engine: out of --batching", code=UNREADABLE)  # fmt: skip
 
 
 def _before(
@@ -245,5 +256,5 @@ def _written(
             if options != spec.executor.options:
                 spec = spec.model_copy(update={"executor": spec.executor.model_copy(update={"options": options})})
             told = simulated_of(repeat.law, rules, spec.seed, repeat.stopped_s)
-            runs.append(write_run(folder, spec, repeat.played.table, told, facts))
+            runs.append(write_run(folder, spec, [repeat.played.table], told, facts))
     return tuple(runs)

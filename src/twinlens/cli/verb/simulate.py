@@ -52,4 +52,7 @@ def _ended(told: Told) -> str:
     if told.mean_lag_s is None or told.most_lag_s is None:
         return "simulated: no token was written"
     mean, most = show(told.mean_lag_s, SECONDS), show(told.most_lag_s, SECONDS)
-    return f"simulated: {told.writes:,} tokens were written, {mean} later than due on average, {most} at most"
+    waited = f"; up to {told.most_waiting:,} requests waited for a place" if told.most_waiting else ""
+    waited += f", {told.waiting:,} of them still at the end" if told.waiting else ""
+    written = f"simulated: {told.writes:,} tokens were written"
+    return f"{written}, {mean} later than due on average, {most} at most{waited}"

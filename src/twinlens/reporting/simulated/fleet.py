@@ -9,8 +9,9 @@ from twinlens.reporting.document.block import Block, row
 from twinlens.simulation.points.fleet import Fleet
 from twinlens.simulation.points.smallest import cost, headroom, slo_of
 from twinlens.simulation.points.sweep import Point, Size, Sweep
+from twinlens.simulation.routing import BLIND
 from twinlens.stats.metrics.definition import METRICS
-from twinlens.units import SECONDS, digits, show
+from twinlens.units import BYTES_PER_S, SECONDS, digits, show
 
 
 def smallest_words(found: Sweep) -> str:
@@ -35,11 +36,41 @@ def fleet_blocks(found: Sweep) -> Iterator[Block]:
     yield row("✗", [f"no fleet at {load_name(each)}: {each.reason}" for each in found.sizes if each.reason], "doubt",
               apart=True)  # fmt: skip
     yield row("fleet", list(_fleet(found.points)), apart=True)
+    yield row("pools", list(_pools(found.points)), apart=True)
     price = found.price_per_hour
     if price is not None:
         enough = [each.enough for each in found.sizes if each.enough is not None] if found.sizes else found.points
         told = [f"{_name(point)}: {_dollars(cost(point, price))}" for point in enough]
         yield row("cost", [*told, f"at {price:g} $ a replica-hour, as you said, whether busy or not"], apart=True)
+    yield row("energy", list(_energy(found)), apart=True)
+
+
+def _energy(found: Sweep) -> Iterator[str]:
+    """Of each fleet that is enough, or of each point where nobody searched; why there is none is said of fleets."""
+    enough = [each.enough for each in found.sizes if each.enough is not None] if found.sizes else found.points
+    known = [each for each in enough if "energy_per_output_token_j" in each.figures]
+    if not known:
+        if enough and enough[0].fleet is not None:
+            yield found.basis.powers.absent
+        return
+    for point in known:
+        token, power = (point.figures[name] for name in ("energy_per_output_token_j", "mean_power_w"))
+        yield f"{_name(point)}: {_banded(token)} an output token, {_banded(power)} of {_engines(point)}"
+    origin = found.basis.powers.power.origin if found.basis.powers.power is not None else ""
+    yield f"power as {'fitted to the counters of those runs' if origin == 'fitted' else 'your table says'}"
+
+
+def _engines(point: Point) -> str:
+    return "the engine" if point.fleet is None else f"all {point.fleet.replicas} replicas"
+
+
+def _banded(figure: Estimate) -> str:
+    if figure.value is None:
+        return f"not known ({figure.reason})"
+    band = "" if figure.low is None or figure.high is None else (
+        f" ({show(figure.low, figure.unit)} to {show(figure.high, figure.unit)})"
+    )  # fmt: skip
+    return f"{show(figure.value, figure.unit)}{band}"
 
 
 def _room(size: Size) -> str:
@@ -70,15 +101,32 @@ def _fleet(points: Sequence[Point]) -> Iterator[str]:
         yield f"routing {', '.join(routings)}"
         aged = dict.fromkeys(each.signal_age_s for each in fleets if each.signal_age_s)
         yield from (f"the router looks at the queues every {show(age_s, SECONDS)}" for age_s in aged)
-        if any(each.policy not in ("random", "round-robin") and not each.signal_age_s for each in fleets):
+        if any(each.policy not in BLIND and not each.signal_age_s for each in fleets):
             yield "the router sees the queues as they are; a real one sees older ones (--signal-age 100ms)"
     yield from _wrong(fleets[0])
+
+
+def _pools(points: Sequence[Point]) -> Iterator[str]:
+    """ "2+4 · 8/s: prefill 31 % busy, decode 62 %; KV cache 4.1 ms on its way, 0.3 ms of it waiting for the link"."""
+    links = {each.fleet.link_bytes_per_s for each in points if each.fleet is not None and each.fleet.prefill}
+    for point in points:
+        if point.fleet is None or not point.fleet.prefill:
+            continue
+        prefill, decode, moved, waited, queued = (
+            show(point.figures[name].value, point.figures[name].unit)
+            for name in ("prefill_busy_share", "decode_busy_share", "transfer_s", "transfer_wait_s", "decode_queue_s")
+        )
+        yield (f"{_name(point)}: prefill {prefill} busy, decode {decode}; KV cache {moved} on its way, {waited} of it "
+               f"waiting for the link, then {queued} until a decode step")  # fmt: skip
+    for link in links:
+        yield f"one link of {show(link, BYTES_PER_S)}, shared evenly; prefill goes on while decode engines are full"
 
 
 def _wrong(fleet: Fleet) -> Iterator[str]:
     if fleet.dies_s is not None:
         back = f" and is back, with an empty cache, {show(fleet.down_s, SECONDS)} later" if fleet.down_s else ""
         yield f"one replica dies at {show(fleet.dies_s, SECONDS)}{back}; its requests begin anew elsewhere"
+        yield "not modelled: tokens that the dying replica had streamed; its clients wait, and see the new answer alone"
     if fleet.slow != 1:
         yield f"one replica takes {fleet.slow:g} × as long"
 

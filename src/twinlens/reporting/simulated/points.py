@@ -37,6 +37,9 @@ _LABELS = {
     "preemptions_per_request": "preemptions/request", "slo_attainment": "within SLO", "cached_share": "prompt cached",
     "output_tokens_per_s": "output tokens/s", "gathering_s": "held for a batch to fill",
     "blocked_s": "held by the last answer of a batch", "slots_s": "held for a slot",
+    "prefill_busy_share": "prefill pool busy", "decode_busy_share": "decode pool busy",
+    "transfer_s": "KV cache on its way", "transfer_wait_s": "of that, waiting for the link",
+    "decode_queue_s": "KV cache there, before a decode step",
 }  # fmt: skip
 _QUANTITIES = {
     "requests_per_s": "rate", "rows": "requests in a step", "prompt_tokens": "prompts", "answer_tokens": "answers",
@@ -160,8 +163,7 @@ def _overload(points: Sequence[Point]) -> Iterator[Block]:
     for each in points:
         if each.capacity is not None and each.full is not None:
             limit = _LIMITS.get(each.full.limit, each.full.limit)
-            count = each.fleet.replicas if each.fleet is not None else 0
-            name = f"{count} replica{'' if count == 1 else 's'}" if count else each.policy
+            name = each.fleet.size if each.fleet is not None else each.policy
             told.setdefault(f"{name}: " if name else "", f"{_span(each.capacity)}, where {limit} is full")
     yield row("overloaded", [f"{name}from {words}" for name, words in told.items()], apart=len(told) > 1)
     stopped = [point_name(each) for each in points if any(repeat.stopped_s is not None for repeat in each.repeats)]

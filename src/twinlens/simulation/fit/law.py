@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from twinlens.simulation.fit.least import BEFORE, BLOCK, TERMS, Fit, Observed
 from twinlens.simulation.fit.own_run import Lacking
 from twinlens.simulation.fit.plausible import plausible
 from twinlens.simulation.law import Affine, StepLaw
+from twinlens.simulation.points.energy import Powers
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Floats
 from twinlens.units import SECONDS
@@ -53,7 +54,7 @@ class FittedLaw:
     without what noise made of their first step. `draws`: laws of servers started afresh, equally likely. `spread`:
     standard deviation of the logarithm of a server's level, from `servers`.
     `rules`: as far as the run recorded them; `assumed` names those that nobody recorded. `reach`: what was measured, by
-    quantity. `doubts`: sentences on what widens the intervals.
+    quantity. `doubts`: sentences on what widens the intervals. `powers`: what an engine draws, or why nobody knows.
     """
 
     law: StepLaw
@@ -67,6 +68,7 @@ class FittedLaw:
     assumed: tuple[str, ...]
     reach: Mapping[str, Span]
     doubts: tuple[str, ...]
+    powers: Powers = field(default_factory=Powers)
 
     def beyond(self, **asked: float) -> dict[str, float]:
         """By which factor each quantity asked lies outside what was measured, 1 inside: the names are those of `reach`.

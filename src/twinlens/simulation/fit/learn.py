@@ -17,6 +17,7 @@ from twinlens.record.run import Run
 from twinlens.simulation.fit.law import FittedLaw, Setting, Span, fitted, law_of
 from twinlens.simulation.fit.least import BEFORE, BLOCK, Fit, Observed, least_squares
 from twinlens.simulation.fit.own_run import Lacking, lacking, times
+from twinlens.simulation.fit.power import power_of
 from twinlens.simulation.fit.steps import EngineSteps, recover
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Floats
@@ -74,7 +75,8 @@ def learn(runs: Iterable[Run], seed: int = 0) -> FittedLaw:
         (*left, *_doubts(taught, contradicted, len(servers))),
     )  # fmt: skip
     fit = least_squares(servers)
-    return fitted(fit, servers, setting, [_lacking(each, fit, servers, setting) for each in taught], seed)
+    law = fitted(fit, servers, setting, [_lacking(each, fit, servers, setting) for each in taught], seed)
+    return replace(law, powers=power_of([(each.run, each.steps) for each in taught], seed))
 
 
 def rules_of(run: Run) -> tuple[Rules, tuple[str, ...]]:

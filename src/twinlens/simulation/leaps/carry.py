@@ -143,11 +143,14 @@ class Carry:
         if engine.waiting:
             engine.admit(pieces, budget)
         engine.stuck = not pieces
-        more, pairs = self.rows * (self.grows - 1), 0.0
+        more, pairs, context = self.rows * (self.grows - 1), 0.0, self.context
         for each, tokens in pieces:
             more += tokens - 1
-            pairs += pairs_of(each.computed, tokens, self.window)
-        rows, context = self.rows + len(pieces), self.context
+            if each.given:
+                context += engine.context(each)
+            else:
+                pairs += pairs_of(each.computed, tokens, self.window)
+        rows = self.rows + len(pieces)
         engine.pass_seconds(max([a + b * rows + c * context + d * more + e * pairs for a, b, c, d, e in self.parts]))
         self._passed(1)
         for place, (each, tokens) in enumerate(pieces):

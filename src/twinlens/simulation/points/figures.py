@@ -14,7 +14,7 @@ from twinlens.schedule.admission import held
 from twinlens.simulation.points.play import Played
 from twinlens.simulation.work import Floats
 from twinlens.spec.slo import Slo
-from twinlens.units import RATIO, SECONDS
+from twinlens.units import JOULES, RATIO, SECONDS, WATTS
 
 LEVEL = 0.9
 QUANTILES = (0.5, 0.95, 0.99)
@@ -22,6 +22,8 @@ TIMES = ("ttft_s", "tpot_s", "e2e_latency_s")
 UNITS = {
     "requests_per_s": "requests/s", "output_tokens_per_s": "tokens/s", "busy_share": RATIO, "full_share": RATIO,
     "queue_s": SECONDS, "preemptions_per_request": "", "slo_attainment": RATIO, "cached_share": RATIO,
+    "prefill_busy_share": RATIO, "decode_busy_share": RATIO,
+    "energy_per_output_token_j": JOULES, "energy_per_request_j": JOULES, "mean_power_w": WATTS,
 }  # fmt: skip
 
 
@@ -70,7 +72,7 @@ def figures_of(played: Played, slo: Slo | None, batch: int | None = None) -> dic
     found["cached_share"] = played.cached_tokens / max(1, int(requests.input_tokens.sum()))
     if slo is not None and slo.itl_s is None:
         found["slo_attainment"] = float(_met(times, slo).mean()) if len(requests) else math.nan
-    return found | (_held(requests, batch) if batch is not None else {})
+    return found | dict(played.pools) | (_held(requests, batch) if batch is not None else {})
 
 
 def _held(requests: Requests, batch: int) -> dict[str, float]:

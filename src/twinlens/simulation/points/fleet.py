@@ -17,7 +17,8 @@ from twinlens.spec.study import RunSpec
 class Fleet:
     """`replicas` [>= 1] alike. The first dies at `dies_s` and is back `down_s` later with an empty cache; None: never.
 
-    The last takes `slow` times as long for every step.
+    The last takes `slow` times as long for every step. `prefill`: the first so many compute prompts alone, whose KV
+    cache goes to the others over one link of `link_bytes_per_s`, which transfers share; 0: each replica does both.
     """
 
     replicas: int = 1
@@ -26,11 +27,20 @@ class Fleet:
     dies_s: float | None = None
     down_s: float | None = None
     slow: float = 1.0
+    prefill: int = 0
+    link_bytes_per_s: float = 0.0
+
+    @property
+    def size(self) -> str:
+        """ "4 replicas", "pools of 2+4"."""
+        if self.prefill:
+            return f"pools of {self.prefill}+{self.replicas - self.prefill}"
+        return f"{self.replicas} replica{'' if self.replicas == 1 else 's'}"
 
     @property
     def name(self) -> str:
         """ "4 replicas, shortest-queue"; of one, there is nothing to route."""
-        return "1 replica" if self.replicas == 1 else f"{self.replicas} replicas, {self.policy}"
+        return self.size if self.replicas == 1 else f"{self.size}, {self.policy}"
 
     @property
     def engines(self) -> float:
@@ -56,6 +66,7 @@ class Fleet:
             "replicas": self.replicas, "routing": self.policy if self.replicas > 1 else None,
             "signal_age_s": self.signal_age_s or None, "replica_dies_s": self.dies_s, "replica_down_s": self.down_s,
             "replica_slow": self.slow if self.slow != 1 else None,
+            "prefill_replicas": self.prefill or None, "link_bytes_per_s": self.link_bytes_per_s or None,
         }  # fmt: skip
         return {name: value for name, value in told.items() if value is not None}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -21,12 +21,16 @@ from twinlens.simulation.fleet import serve_fleet
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.noise import Noise
 from twinlens.simulation.points.fleet import Fleet, refuse_waiting
+from twinlens.simulation.pools import Link, Pooled, serve_pools
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
 from twinlens.simulation.state.sequence import Sequence
 from twinlens.simulation.work import DONE, REFUSED, UNFINISHED, Floats, Ints, Served, Work, all_token_times_s
+from twinlens.spec.model.shape import DecoderShape
+from twinlens.spec.precision import AS_SERVED, BITS
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.theory.memory import kv_bytes_per_token
 
 TOO_LONG = "longer than the context that the engine takes"
 STOPPED = "under way when the simulation was stopped"
@@ -40,7 +44,7 @@ class Played:
     `queue_s`: mean seconds between the moment when a request was due and its first step, None where nothing started.
     `unfinished`: requests under way at the horizon. `steps`: of the engine, in `busy_s` of the `span_s` until its last
     step. `full`: the share of `span_s` in which as many requests ran as may. Of a fleet, `steps` are of all replicas,
-    `busy_s` and `full` their mean.
+    `busy_s` and `full` their mean. `pools`: figures of pools by their id, where there are two.
     """
 
     table: pa.Table
@@ -52,6 +56,7 @@ class Played:
     busy_s: float
     span_s: float
     full: float
+    pools: Mapping[str, float] = field(default_factory=dict)
 
 
 def play(
@@ -74,6 +79,11 @@ def play(
         refuse_waiting(spec, known)
         assert load.plan is not None
         members, routing = fleet.members(law, rules, noise), fleet.routing(spec.seed)
+        if fleet.prefill:
+            link = Link(kv_token_bytes(spec), fleet.link_bytes_per_s, shared=True)
+            prompts, answers = members[: fleet.prefill], members[fleet.prefill :]
+            pooled = serve_pools(work_of(load.plan, law), prompts, answers, link, routing, horizon_s=horizon_s)
+            return _pooled(load.plan, pooled, law, rules, horizon_s, fleet)
         served = serve_fleet(work_of(load.plan, law), members, routing, horizon_s=horizon_s)
         return _settled(load.plan, served, law, rules, horizon_s, fleet.replicas)
     if load.plan is not None and known and spec.point.admission is None:
@@ -96,6 +106,15 @@ def refuse_unplayable(spec: RunSpec) -> None:
                        code="TL250")  # fmt: skip
 
 
+def kv_token_bytes(spec: RunSpec) -> float:
+    """KV cache of one token, at the precision of the point. Raises BadInput (TL250) for a model that keeps none."""
+    shape = spec.model.shape
+    if not isinstance(shape, DecoderShape):
+        raise BadInput(f"{spec.workload.model} is no decoder whose KV cache is known: leave --pools out", code="TL250")
+    formats = {} if spec.precision == AS_SERVED else spec.precision.classes("inference")
+    return float(kv_bytes_per_token(shape, BITS[formats.get("kv", "bf16")] / 8))
+
+
 def work_of(plan: Plan, law: StepLaw) -> Work:
     """The requests of a plan whose times are known, as they reach the engine."""
     arrival_s = plan.intended_ns / _NS + law.before_s
@@ -109,7 +128,76 @@ def work_of(plan: Plan, law: StepLaw) -> Work:
 def _settled(
     plan: Plan, served: Served, law: StepLaw, rules: Rules, horizon_s: float | None, replicas: int = 1
 ) -> Played:
-    """Rows of a plan that was served, as columns."""
+    """Rows of a plan that was served, and what its engines did."""
+    table = rows_of_served(plan, np.arange(len(plan)) + plan.first_number, served, law, horizon_s)
+    return _played(table, plan, served, _engines(served, rules, replicas))
+
+
+def _pooled(plan: Plan, found: Pooled, law: StepLaw, rules: Rules, horizon_s: float | None, fleet: Fleet) -> Played:
+    """The same of two pools, with what the link and each pool did."""
+    table = rows_of_served(plan, np.arange(len(plan)) + plan.first_number, found.whole, law, horizon_s)
+    first, second = (
+        _engines(served, rules, count)
+        for served, count in ((found.prefill, fleet.prefill), (found.decode, fleet.replicas - fleet.prefill))
+    )
+    whole = first.beside(second, fleet.prefill / fleet.replicas)
+    there = found.there_s <= (math.inf if horizon_s is None else horizon_s)
+    waited_s = found.decode.start_s - found.there_s
+    figures = {
+        "prefill_busy_share": first.busy_s / whole.span_s if whole.span_s else 0.0,
+        "decode_busy_share": second.busy_s / whole.span_s if whole.span_s else 0.0,
+        "transfer_s": _mean((found.there_s - found.ready_s)[there]),
+        "transfer_wait_s": _mean((found.there_s - found.ready_s - found.alone_s)[there]),
+        "decode_queue_s": _mean(waited_s[~np.isnan(waited_s)]),
+    }
+    return _played(table, plan, found.whole, whole, figures)
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class _Engines:
+    """What engines did: steps of all of them; seconds until the last one, busy and with every seat taken, of each."""
+
+    steps: int
+    span_s: float
+    busy_s: float
+    full_s: float
+
+    def beside(self, other: _Engines, share: float) -> _Engines:
+        """Both together. `share`: of the engines that are here."""
+        busy_s, full_s = (
+            share * getattr(self, name) + (1 - share) * getattr(other, name) for name in ("busy_s", "full_s")
+        )
+        return _Engines(self.steps + other.steps, max(self.span_s, other.span_s), busy_s, full_s)
+
+
+def _engines(served: Served, rules: Rules, replicas: int) -> _Engines:
+    logs = served.tokens.step_end_s if served.tokens is not None else ()
+    span_s = max((float(ends[-1]) for ends in logs if len(ends)), default=0.0)
+    of_engines = [served.engine == place for place in range(len(logs))]
+    times = [_engine_time(served.start_s[it], served.end_s[it], span_s, rules.max_num_seqs) for it in of_engines]
+    busy_s, full_s = (sum(each) / replicas for each in zip(*times, strict=True)) if times else (0.0, 0.0)
+    return _Engines(sum(map(len, logs)), span_s, busy_s, full_s)
+
+
+def _played(
+    table: pa.Table, plan: Plan, served: Served, engines: _Engines, pools: Mapping[str, float] | None = None
+) -> Played:
+    started = ~np.isnan(served.start_s)
+    queue = served.start_s[started] - plan.intended_ns[started] / _NS
+    return Played(
+        table, int(served.preemptions.sum()), int(served.cached_tokens.sum()),
+        float(queue.mean()) if len(queue) else None, int((served.outcome == UNFINISHED).sum()),
+        engines.steps, engines.busy_s, engines.span_s, engines.full_s / engines.span_s if engines.span_s else 0.0,
+        pools or {},
+    )  # fmt: skip
+
+
+def rows_of_served(plan: Plan, numbers: Ints, served: Served, law: StepLaw, horizon_s: float | None) -> pa.Table:
+    """Rows of requests that were served, as columns. `numbers`: of each, in the whole schedule. Shape: (requests,)."""
     times_s, offsets = all_token_times_s(served)
     times_ns = np.floor((times_s + law.after_s) * _NS).astype(np.int64)
     starts, chunk_tokens, chunks = _chunks(times_ns, offsets)
@@ -120,8 +208,6 @@ def _settled(
     end_ns = np.where(done, last_ns, np.where(refused, plan.intended_ns, stop_ns))
     outcome = np.array(["refused", "failed", "ok"])[_place(served.outcome)]
     error = np.array([TOO_LONG, STOPPED, None], dtype=object)[_place(served.outcome)]
-    count = len(plan)
-    numbers = np.arange(plan.first_number, plan.first_number + count)
     columns: dict[str, pa.Array] = {
         "group": numbers, "intended_ns": plan.intended_ns, "sent_ns": plan.intended_ns,
         "chunk_ns": pa.ListArray.from_arrays(chunks.astype(np.int32), chunk_ns),
@@ -130,18 +216,7 @@ def _settled(
         "output_tokens": np.diff(offsets), "outcome": outcome, "asked_tokens": plan.output_tokens,
         "session": plan.session, "turn": plan.turn, "error": error,
     }  # fmt: skip
-    started = ~np.isnan(served.start_s)
-    queue = served.start_s[started] - plan.intended_ns[started] / _NS
-    logs = served.tokens.step_end_s if served.tokens is not None else ()
-    span_s = max((float(ends[-1]) for ends in logs if len(ends)), default=0.0)
-    of_engines = [served.engine == place for place in range(len(logs))]
-    times = [_engine_time(served.start_s[it], served.end_s[it], span_s, rules.max_num_seqs) for it in of_engines]
-    busy_s, full_s = (sum(each) / replicas for each in zip(*times, strict=True)) if times else (0.0, 0.0)
-    return Played(
-        _table(columns, count), int(served.preemptions.sum()), int(served.cached_tokens.sum()),
-        float(queue.mean()) if len(queue) else None, int((served.outcome == UNFINISHED).sum()),
-        sum(map(len, logs)), busy_s, span_s, full_s / span_s if span_s else 0.0,
-    )  # fmt: skip
+    return _table(columns, len(plan))
 
 
 def _engine_time(start_s: Floats, end_s: Floats, stop_s: float, seats: int) -> tuple[float, float]:

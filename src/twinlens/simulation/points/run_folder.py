@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ NOT_MODELLED = (
     "answers that end early",
     "a KV cache on the host",
     "grammars, adapters and images",
+    "the block of KV cache that vLLM keeps for itself",
+    "drafts accepted in bursts: an answer's tokens are spread evenly over its steps",
 )
 """What a real server has and this one lacks, most telling first."""
 _FILE = "simulation/points/run_folder.py"
@@ -47,16 +49,18 @@ def changed(rules: Rules) -> dict[str, Any]:
 
 
 def write_run(
-    parent: Path, spec: RunSpec, table: pa.Table, simulated: Simulated, facts: Mapping[str, Any], **sections: Any
-) -> Run:
-    """Write a run folder under `parent`, and read it back. `facts`: declared values by executor field; `sections`: more
-    of run.json, each a value of `Sections`."""
+    parent: Path, spec: RunSpec, tables: Iterable[pa.Table], simulated: Simulated, facts: Mapping[str, Any],
+    **sections: Any,
+) -> Run:  # fmt: skip
+    """Write a run folder under `parent`, and read it back. `tables`: its rows, each written before the next is asked
+    for. `facts`: declared values by executor field; `sections`: more of run.json, each a value of `Sections`."""
     folder = create_run(parent, spec)
     record = ExecutorRecord({name: declared(value, _FILE) for name, value in facts.items()})
     update_run(folder, place="simulated", simulated=encode(simulated), facts=encode(Facts(record)), **encode(sections))
     rows = open_rows(folder, spec)
     try:
-        rows.add_table(table)
+        for table in tables:
+            rows.add_table(table)
     finally:
         rows.close()
     end_run(folder, "finished", rows=rows.count)

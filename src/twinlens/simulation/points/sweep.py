@@ -13,7 +13,8 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.run import Run
 from twinlens.schedule.build import planned_load
 from twinlens.simulation.law import StepLaw
-from twinlens.simulation.points.basis import Basis, Binding, binding, capacity
+from twinlens.simulation.points.basis import Basis, Binding, binding, capacity, pools_capacity
+from twinlens.simulation.points.energy import energy_of
 from twinlens.simulation.points.figures import figures_of, over_repeats, spread
 from twinlens.simulation.points.fleet import Fleet
 from twinlens.simulation.points.play import Played, play
@@ -86,17 +87,27 @@ def simulate_point(
     workload = first.workload
     assert isinstance(workload, InferenceWorkload)
     batch = first.point.batch if first.point.admission in ("static", "dynamic") else None
-    found = [figures_of(each.played, workload.slo, batch) for each in repeats]
+    engines = fleet.replicas if fleet is not None else 1
+    found = [
+        figures_of(each.played, workload.slo, batch) | _energy(each.played, basis, place, len(specs), engines)
+        for place, each in enumerate(repeats)
+    ]
     prompts, outputs = _lengths(repeats)
     known = capacities(first, basis, rules, prompts, outputs, fleet)
     middle = repeats[len(repeats) // 2]
-    step = _step(middle, prompts, outputs)
+    in_pools = fleet is not None and fleet.prefill > 0  # steps of two kinds, and no one in the middle
+    step = None if in_pools else _step(middle, prompts, outputs)
     return Point(
         first, policy, over_repeats(found, bool(basis.draws)),
         known[0] if known else None, step, known[1] if known else None,
         _beyond(first, step, basis, prompts, outputs, fleet),
         tuple(repeats), fleet,
     )  # fmt: skip
+
+
+def _energy(played: Played, basis: Basis, place: int, of: int, engines: int) -> dict[str, float]:
+    power = basis.powers.drawn(place, of)
+    return {} if power is None else energy_of(played, power, engines)
 
 
 def changes(before: Point, after: Point, name: str) -> Estimate:
@@ -129,6 +140,12 @@ def capacities(
     if not len(prompts) or planned_load(spec).plan is None:
         return None
     laws = basis.draws or (basis.law,)
+    if fleet is not None and fleet.prefill:
+        pools = (prompts, outputs, fleet.prefill, fleet.engines - fleet.prefill)
+        rates = [pools_capacity(law, rules, *pools)[0] for law in laws]
+        return spread(rates, REQUESTS_PER_S, f"full pools of means, over {len(laws)} laws"), pools_capacity(
+            basis.law, rules, *pools
+        )[1]
     found = [capacity(law, rules, prompts, outputs, point.in_flight) for law in laws]
     engines = fleet.engines if fleet is not None else 1.0
     method = f"a full engine of means, over {len(laws)} laws"
@@ -157,7 +174,11 @@ def _beyond(
     spec: RunSpec, step: Binding | None, basis: Basis, prompts: Ints, outputs: Ints, fleet: Fleet | None
 ) -> dict[str, float]:
     rate, engines = spec.point.rate_per_s, fleet.engines if fleet is not None else 1.0
-    asked = {"requests_per_s": None if rate is None else rate / engines, "rows": step.seats if step else None}
+    in_pools = fleet is not None and fleet.prefill > 0
+    asked = {
+        "requests_per_s": None if rate is None or in_pools else rate / engines,
+        "rows": step.seats if step else None,
+    }
     if len(prompts):
         asked |= {"prompt_tokens": float(np.max(prompts)), "answer_tokens": float(np.max(outputs))}
     found = {name: _factor(value, *basis.reach[name]) for name, value in asked.items()

@@ -8,7 +8,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -16,10 +16,11 @@ from twinlens.errors import BadInput
 from twinlens.simulation.engine import Engine
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.noise import Noise
+from twinlens.simulation.routing import Routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.server.asked import Served
 from twinlens.simulation.server.fault import faults_of
-from twinlens.simulation.server.replicas import Replicas, shortest_queue
+from twinlens.simulation.server.replicas import Replicas
 from twinlens.simulation.server.tokens import count_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Settings:
 
     `fail`: injected failures, as `fault.faults_of` reads them, drawn from `seed`. `answer_tokens`: mean length at which
     answers end by themselves; None: they run to their limit. `tokenizer`: a folder with a tokenizer.json that counts
-    prompts; None: by the rule of `tokens.plain_count`. `replicas`: engines behind the address.
+    prompts; None: by the rule of `tokens.plain_count`. `replicas`: engines behind the address, as `routing` chooses.
     """
 
     model: str = "simulated"
@@ -48,16 +49,22 @@ class Settings:
     answer_tokens: float | None = None
     tokenizer: str | None = None
     replicas: int = 1
+    routing: Routing = field(default_factory=lambda: Routing("shortest-queue"))
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A server at its end. `writes`: of tokens; `mean_lag_s`, `most_lag_s`: how late they were, None where none was."""
+    """A server at its end. `writes`: of tokens; `mean_lag_s`, `most_lag_s`: how late they were, None where none was.
+
+    `most_waiting`: requests that steps found no place for, at most at one time; `waiting`: at the end.
+    """
 
     url: str
     writes: int = 0
     mean_lag_s: float | None = None
     most_lag_s: float | None = None
+    most_waiting: int = 0
+    waiting: int = 0
 
 
 def serve_openai(
@@ -122,7 +129,7 @@ def _prepared(law: StepLaw, rules: Rules, settings: Settings, noise: Noise | Non
     faults = faults_of(settings.fail, settings.seed)
     engines = [Engine(rules, law, noise, number=i, tokens=False) for i in range(settings.replicas)]
     served = Served(settings.model, count_of(settings.tokenizer), rules.max_model_len, settings.answer_tokens)
-    replicas = Replicas(engines, shortest_queue, law.before_s, law.after_s)
+    replicas = Replicas(engines, settings.routing, law.before_s, law.after_s)
     return App(About(served, law, rules, settings.speed, settings.seed), replicas, faults), _listener(settings)
 
 
@@ -191,4 +198,5 @@ async def _run(app: App, listener: socket.socket, started: Callable[[], None], o
 
 def _told(app: App, url: str) -> Told:
     lag = app.pace.lag
-    return Told(url, lag.writes, lag.mean_s, lag.most_s if lag.writes else None)
+    most, waiting = app.pace.replicas.most_waiting, app.pace.replicas.waiting
+    return Told(url, lag.writes, lag.mean_s, lag.most_s if lag.writes else None, most, waiting)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from twinlens.simulation.engine import Engine
+from twinlens.simulation.routing import Router, Routing, check_routing
 from twinlens.simulation.server.asked import Asked
 from twinlens.simulation.server.metrics import State
 from twinlens.simulation.state.sequence import Sequence as Request
-
-Route = Callable[[Sequence[Engine]], int]
-"""The engine that takes the next request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +39,20 @@ class _Open:
 
 
 class Replicas:
-    """`engines` with a `route` in front. Seconds are virtual, and never go back.
+    """`engines` with one router in front. Seconds are virtual, and never go back.
 
-    `before_s`, `after_s` of the law lie outside of the engines: here.
+    `before_s`, `after_s` of the law lie outside of the engines: here. `most_waiting`: requests that a step found no
+    place for, at most at one time.
     """
 
-    def __init__(self, engines: Sequence[Engine], route: Route, before_s: float = 0.0, after_s: float = 0.0) -> None:
-        self.engines, self._route = list(engines), route
+    def __init__(
+        self, engines: Sequence[Engine], routing: Routing, before_s: float = 0.0, after_s: float = 0.0
+    ) -> None:
+        check_routing(routing)
+        self.engines, self._router, self.most_waiting = list(engines), Router(routing), 0
+        self._by_tokens = routing.policy == "least-tokens"
+        self._late: list[list[float]] = [[] for _ in engines]
+        self._waiting = [0] * len(self.engines)
         self._before_s, self._after_s = before_s, after_s
         self._coming: deque[tuple[float, int, Asked]] = deque()
         self._open: list[dict[int, _Open]] = [{} for _ in engines]
@@ -88,7 +93,14 @@ class Replicas:
             else:
                 # One step: none begins later than this one and before the next float.
                 self.engines[place].run_until(math.nextafter(begin_s, math.inf))
+                self._waiting[place] = len(self.engines[place].waiting)
+                self.most_waiting = max(self.most_waiting, self.waiting)
                 yield from self._made(place)
+
+    @property
+    def waiting(self) -> int:
+        """Requests that the last step of their engine found no place for."""
+        return sum(self._waiting)
 
     def states(self) -> list[State]:
         """Engines as they are now; what has not reached one waits at the first."""
@@ -101,7 +113,7 @@ class Replicas:
         return found
 
     def _enter(self, at_s: float, number: int, asked: Asked) -> None:
-        place = self._route(self.engines)
+        place = self._router.choose(range(len(self.engines)), at_s, asked.group, lambda i: self._load(i, at_s))
         request = self.engines[place].add(
             at_s,
             asked.prompt_tokens,
@@ -112,6 +124,14 @@ class Replicas:
         )
         self._open[place][request.number] = _Open(number, request)
         self._at[number] = place
+
+    def _load(self, place: int, now_s: float) -> float:
+        """Requests of an engine, those among them whose last step is still under way; or tokens that it has left."""
+        engine = self.engines[place]
+        if self._by_tokens:
+            return engine.outstanding_tokens
+        self._late[place] = late = [each for each in self._late[place] if each > now_s]
+        return len(engine.running) + len(engine.waiting) + len(late)
 
     def _made(self, place: int) -> Iterator[Made]:
         engine = self.engines[place]
@@ -124,6 +144,7 @@ class Replicas:
             yield Made(known.number, request, known.tokens, tokens - known.tokens, at_s)
             known.moments, known.tokens = request.made, tokens
         for request in engine.finished:
+            self._late[place].append(request.end_s)
             self._at.pop(self._close(place, request.number), None)
         engine.finished.clear()
 
@@ -133,8 +154,3 @@ class Replicas:
             return 0
         self._preemptions[place] += known.request.preemptions
         return known.number
-
-
-def shortest_queue(engines: Sequence[Engine]) -> int:
-    """The engine with the fewest requests, the first of equals."""
-    return min(range(len(engines)), key=lambda i: len(engines[i].running) + len(engines[i].waiting))

@@ -33,7 +33,7 @@ def write_course(
     if course.save_every:
         sections["checkpoints"] = Checkpoints("sync", course.save_every, "simulated", 0, saves=made.saves)
     stands_on = Simulated(origin, course.source, RULES_FROM, law_of(course), {}, seed, NOT_MODELLED)
-    return write_run(parent, spec, made.table, stands_on, facts, **sections)
+    return write_run(parent, spec, [made.table], stands_on, facts, **sections)
 
 
 def law_of(course: Course) -> dict[str, Any]:

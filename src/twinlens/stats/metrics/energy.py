@@ -190,6 +190,15 @@ def _in_turns(
     return Estimate(total, JOULES, method, "measured", total - edge, total + edge, n=int(own_s / period_s))
 
 
+def joules_between(telemetry: pa.Table, edges_s: np.ndarray, scope: EnergyScope | None) -> np.ndarray | None:
+    """Joules between each two moments, over all devices of a scope, (edges - 1,); None where one was not read there."""
+    counters = _charged(_counters(telemetry, -np.inf, np.inf), scope)[0].values()
+    around = [each.moved and each.time_s[0] <= edges_s[0] and each.time_s[-1] >= edges_s[-1] for each in counters]
+    if not around or not all(around):
+        return None
+    return sum((np.diff(np.interp(edges_s, each.time_s, each.joules)) for each in counters), np.zeros(len(edges_s) - 1))
+
+
 def _charged(counters: Mapping[str, _Counter], scope: EnergyScope | None) -> tuple[dict[str, _Counter], str | None]:
     """The counters of the scope that is charged, and which that is; None where there is none."""
     allowed = _SCOPES if scope is None else (scope,)

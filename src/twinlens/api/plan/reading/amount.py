@@ -17,7 +17,7 @@ _RATES = {
     "tokens/s": ("tokens/s", 1.0), "tok/s": ("tokens/s", 1.0), "output tokens/s": ("tokens/s", 1.0),
 }  # fmt: skip
 _MONTHS = {"": 1.0, "month": 1.0, "months": 1.0, "mo": 1.0, "year": 12.0, "years": 12.0}
-_KINDS = {"time": "time", "context": "number of tokens", "params": "size", "power": "power"}
+_KINDS = {"time": "time", "context": "number of tokens", "params": "size", "power": "power", "bandwidth": "bandwidth"}
 """Kinds of claims/quantity.py, as a message names them."""
 _GRAMS = {"g/kwh": 1.0, "kg/kwh": 1000.0}
 
@@ -52,6 +52,11 @@ def tokens_of(name: str, word: object) -> int:
 def trained_tokens_of(name: str, word: object) -> float:
     """Tokens to train on: "2B", "15T", "500M", 1000000, 1e9. Raises BadInput (TL231)."""
     return many_of(name, word, 1e16, "number of tokens")
+
+
+def bandwidth_of(name: str, word: object) -> float:
+    """Bytes per second: 25GB/s, "400 Gbit/s". Raises BadInput (TL231)."""
+    return quantity_of(name, word, "bandwidth", f"write --{name} 25GB/s or '400 Gbit/s'")
 
 
 def watts_of(name: str, word: object) -> float:
