@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -73,6 +75,32 @@ def _published_runs_are_summarised_once() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summary_file, "summarise", once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _a_chart_is_drawn_once() -> Iterator[None]:
+    """Reports of the same runs are written by many tests, and drawing their charts takes most of that time."""
+    import vl_convert
+
+    drawn = lru_cache(maxsize=500)(vl_convert.vegalite_to_svg)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vl_convert, "vegalite_to_svg", lambda spec: drawn(json.dumps(spec)))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _this_machine_is_looked_at_briefly() -> Iterator[None]:
+    """Some thousand runs are measured in a process, and each would wait 0.15 s for what others use of the processors,
+    and each over HTTP 2 s for what its client can do. What these come to is tested by those who ask for it themselves.
+    """
+    from twinlens.measurement.client import calibrate
+    from twinlens.measurement.drive import load
+    from twinlens.measurement.machine import contention, host
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "tenancy_facts", partial(contention.tenancy_facts, window_s=0.03))
+        patch.setattr(load, "calibrate", cache(calibrate.calibrate))
         yield
 
 

@@ -30,7 +30,7 @@ class Server:
     a prompt that it has seen at once. `knows_prefixes`: starts at once on such a prompt, and decodes as ever.
     """
 
-    pause_s: float = 0.002
+    pause_s: float = 0.0005
     prefill_s: float = 0.0
     words: Callable[[list[str], int], list[str]] = lambda words, under_way: words
     claims: Callable[[int], int] = lambda count: count

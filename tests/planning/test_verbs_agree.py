@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -46,6 +47,9 @@ def _models() -> Iterator[tuple[str, DecoderShape]]:
 MODELS = dict(_models())
 SERVED = [(model, device.name, precision, load) for model in MODELS for device in DEVICES for precision in PRECISIONS
           for load in LOADS]  # fmt: skip
+IN_TURN = [(model, device.name, precision, LOADS[(m + d + p) % len(LOADS)]) for m, model in enumerate(MODELS)
+           for d, device in enumerate(DEVICES) for p, precision in enumerate(PRECISIONS)]  # fmt: skip
+"""Of the pairs that are served a third: of model, device, precision and load any three meet."""
 TRAINED = [(model, device.name, method, devices) for model in MODELS for device in DEVICES
            if device.form not in ("processor", "desktop-system") for method in ("full", "lora")
            for devices in (1, 8, 64)]  # fmt: skip
@@ -126,11 +130,14 @@ def test_what_is_chosen_fits(model: str) -> None:
         assert each.memory_share == pytest.approx(needed / usable)
 
 
-def test_every_pair_of_the_catalogue_has_one_answer_for_memory() -> None:
+@pytest.mark.parametrize("pairs", [IN_TURN, pytest.param(SERVED, marks=pytest.mark.slow)], ids=["in turn", "all"])
+def test_every_pair_of_the_catalogue_has_one_answer_for_memory(pairs: list[Any]) -> None:
     """What the verbs call, without what else they answer: `fit`'s placement beside `capacity`'s room and memory."""
     subjects = {name: subject_of(name, shipped()) for name in MODELS}
     devices = {device.name: device for device in DEVICES}
-    for model, name, precision, (users, context) in SERVED:
+    for threes in ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3)):
+        assert {itemgetter(*threes)(pair) for pair in pairs} == {itemgetter(*threes)(pair) for pair in SERVED}
+    for model, name, precision, (users, context) in pairs:
         plan = serving_of(subjects[model], ServingFit(model=model, users=users, context=context, precision=precision))
         device, degree = devices[name], _degree(MODELS[model], devices[name])
         question = ServingQuestion(model, MODELS[model], device, spoken(plan.weight_format), context - 256, 256, 1.0,

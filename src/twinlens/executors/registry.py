@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
@@ -127,6 +128,12 @@ def distribution_of(kind: str) -> str:
 
 
 def _entries() -> dict[str, EntryPoint]:
+    return _entries_on(tuple(sys.path))
+
+
+@lru_cache(maxsize=4)
+def _entries_on(paths: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """The entry points on these paths; every name looked up would open the metadata of all packages again."""
     return {entry.name: entry for entry in entry_points(group=_GROUP)}
 
 

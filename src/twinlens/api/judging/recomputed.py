@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.judging.pack_texts import as_given, comparison_texts, texts_of
-from twinlens.api.runs import material_of
 from twinlens.errors import BadInput
 from twinlens.pack.archive import Archive
 from twinlens.pack.check import ABOUT, FIGURES, figures_of, implausible, is_same, named
@@ -42,7 +41,7 @@ def recomputed(path: Path, about: Mapping[str, Any]) -> Iterator[Finding]:
             for run, summary in zip(runs, summaries, strict=True):
                 yield from implausible(run, summary)
             told = [_told(about).get(_place(run, folder), {}) for run in runs]
-            yield from _texts(path, material_of(runs), as_given(runs, told), about)
+            yield from _texts(path, tuple(zip(runs, summaries, strict=True)), as_given(runs, told), about)
     except BadInput as error:
         yield Finding("pack-unreadable", "disqualifies", "", {"why": in_one_line(str(error))})
 

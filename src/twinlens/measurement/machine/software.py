@@ -6,7 +6,9 @@ import json
 import os
 import platform
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -42,16 +44,14 @@ _LIBRARIES = {
 
 def software_facts(maps: Path = Path("/proc/self/maps")) -> dict[str, Fact]:
     """Python, packages, environment and libraries. Call it after a first run: libraries load when used."""
-    torch = _distribution("torch")
+    packages, source = _installed(tuple(sys.path))
     return {
         "software.python.version": observed(platform.python_version(), "platform"),
         "software.python.implementation": observed(platform.python_implementation(), "platform"),
-        "software.packages": observed(
-            {name: text for name in PACKAGES if (text := package(name))}, "importlib.metadata"
-        ),
+        "software.packages": observed(dict(packages), "importlib.metadata"),
         "software.framework.source": unknown("torch is not installed")
-        if torch is None
-        else observed(wheel_source(torch), "importlib.metadata"),
+        if source is None
+        else observed(source, "importlib.metadata"),
         "software.environment": observed(performance_environment(os.environ), "os.environ"),
         "software.libraries": loaded_libraries([maps], "/proc/self/maps"),
     }
@@ -62,6 +62,14 @@ def _distribution(name: str) -> Distribution | None:
         return distribution(name)
     except PackageNotFoundError:
         return None
+
+
+@lru_cache(maxsize=4)
+def _installed(paths: tuple[str, ...]) -> tuple[tuple[tuple[str, str], ...], str | None]:
+    """Versions by name, and the source of torch, on these paths: what is loaded keeps them while this process lives."""
+    torch = _distribution("torch")
+    versions = tuple((name, text) for name in PACKAGES if (text := package(name)))
+    return versions, None if torch is None else wheel_source(torch)
 
 
 def package(name: str) -> str | None:
@@ -103,6 +111,6 @@ def loaded_libraries(maps: Sequence[Path], whose: str) -> Fact:
         text = "\n".join(path.read_text(errors="replace") for path in maps)
     except OSError:
         return unknown("this system does not list the libraries of a process")
-    files = sorted({Path(path).name for path in re.findall(r"\s(/\S+\.so\S*)", text)})
+    files = sorted({path.rpartition("/")[2] for path in re.findall(r"\s(/\S+\.so\S*)", text)})
     libraries = {kind: [name for name in files if re.search(pattern, name)] for kind, pattern in _LIBRARIES.items()}
     return observed({kind: names for kind, names in libraries.items() if names}, whose)

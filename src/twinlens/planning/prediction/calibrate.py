@@ -11,7 +11,15 @@ from typing import Any, Literal
 import numpy as np
 
 from twinlens.errors import BadInput
-from twinlens.planning.prediction.answer import Said, serving_answer, serving_groups, training_answer, training_groups
+from twinlens.planning.prediction.answer import (
+    Said,
+    ServingAnswer,
+    TrainingAnswer,
+    serving_answer,
+    serving_groups,
+    training_answer,
+    training_groups,
+)
 from twinlens.planning.prediction.band import FLOOR, LEVEL, Calibrated, shipped
 from twinlens.planning.prediction.constant import SERVING, TRAINING, Array, Constants, Prior
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
@@ -65,19 +73,23 @@ def calibrated(runs: Sequence[Observation], known: Calibrated | None = None, *, 
         raise BadInput("none of these runs measured a TPOT, a TTFT or a step; calibration needs one of them")
     lens = runs[0].lens
     known = known or shipped()[lens]
-    names, priors = list(PRIORS[lens]), PRIORS[lens]
+    names, free, groups = list(PRIORS[lens]), MOVED[lens], [_groups(question) for question, *_ in rows]
+    usual, places = known.constants.logs(groups, names), [names.index(name) for name in free]
 
     def predict(logs: Array) -> Array:
-        out = []
-        for (question, metric, _), line in zip(rows, logs, strict=True):
-            alone = Constants(dict(zip(names, map(float, line), strict=True)), {})
-            out.append(said(question, metric, replace(known, constants=alone)).value)
+        whole, answers, out = usual.copy(), dict[tuple[int, bytes], ServingAnswer | TrainingAnswer](), []
+        whole[:, places] = logs
+        for (question, metric, _), line in zip(rows, whole, strict=True):
+            key = id(question), line.tobytes()
+            if key not in answers:  # one answer has every time of a run
+                alone = Constants(dict(zip(names, map(float, line), strict=True)), {})
+                answers[key] = _answer(question, replace(known, constants=alone))
+            out.append(_time(answers[key], metric).value)
         return np.array(out)
 
-    held = {name: replace(each, spread=each.spread if name in MOVED[lens] else 1e-3) for name, each in priors.items()}
-    groups, measured = [_groups(question) for question, *_ in rows], np.array([seconds for *_, seconds in rows])
+    held, measured = {name: PRIORS[lens][name] for name in free}, np.array([seconds for *_, seconds in rows])
     moved = fit(predict, measured, groups, held, spread={_OWN: 0.5}, noise=_NOISE, start=known.constants)
-    own = {name: moved.factors[_OWN][name] + moved.base[name] - known.constants.base[name] for name in names}
+    own = {name: moved.factors[_OWN][name] + moved.base[name] - known.constants.base[name] for name in free}
     found = replace(known, constants=Constants(known.constants.base, {**known.constants.factors, _OWN: own}))
     ran = {
         "device": frozenset(run.question.device.name for run in runs),
@@ -97,9 +109,18 @@ def calibrated(runs: Sequence[Observation], known: Calibrated | None = None, *, 
 
 def said(question: ServingQuestion | TrainingQuestion, metric: Metric, known: Calibrated) -> Said:
     """What constants say of a metric."""
+    return _time(_answer(question, known), metric)
+
+
+def _answer(question: ServingQuestion | TrainingQuestion, known: Calibrated) -> ServingAnswer | TrainingAnswer:
     if isinstance(question, TrainingQuestion):
-        return training_answer(question, known).step_s
-    answer = serving_answer(question, known)
+        return training_answer(question, known)
+    return serving_answer(question, known)
+
+
+def _time(answer: ServingAnswer | TrainingAnswer, metric: Metric) -> Said:
+    if isinstance(answer, TrainingAnswer):
+        return answer.step_s
     return answer.tpot_s if metric == "tpot" else answer.ttft_s
 
 

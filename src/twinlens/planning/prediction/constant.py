@@ -30,13 +30,14 @@ class Constants:
     factors: Mapping[str, Mapping[str, float]]
 
     def logs(self, groups: Sequence[Sequence[str]], names: Sequence[str]) -> Array:
-        """Logarithms, one row per question and one column per name."""
+        """Logarithms, one row per question and one column per name; factors of other names are left out."""
         table = np.array([[self.base[name] for name in names]] * len(groups))
         column = {name: i for i, name in enumerate(names)}
         for row, labels in enumerate(groups):
             for label in labels:
                 for name, factor in self.factors.get(label, {}).items():
-                    table[row, column[name]] += factor
+                    if name in column:
+                        table[row, column[name]] += factor
         return table
 
     def at(self, groups: Sequence[str]) -> Values:

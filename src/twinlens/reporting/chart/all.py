@@ -231,7 +231,7 @@ def loss_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
         layers += _rule(target, f"target {digits(target)}", [1, 0], y, above=True)
     if hits and target is not None:
         bars = alt.Chart(data([hit | {"loss": target} for hit in hits])).mark_rule(strokeWidth=7, opacity=0.8)
-        layers.append(bars.encode(x="low:Q", x2="high:Q", y=y, color=hue))
+        layers.append(bars.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"), y=y, color=hue))
     chart = alt.layer(*layers).properties(width=WIDTH, height=230)
     return figure(anchor, chart, _title(entries, hits, target), _caption(bool(dots), bound, target, hits))
 
@@ -269,7 +269,7 @@ def _rule(level: float, words: str, dash: list[int], y: Any, *, above: bool) -> 
     line = alt.Chart(rows).mark_rule(color=INK, strokeDash=dash, strokeWidth=1).encode(y=y)
     side = {"baseline": "bottom", "dy": -4} if above else {"baseline": "top", "dy": 4}
     text = alt.Chart(rows).mark_text(align="left", fontSize=14, color=INK, **side)
-    return [line, text.encode(y=y, x=alt.value(5), text="text:N")]
+    return [line, text.encode(y=y, x=alt.XValue(5), text=alt.Text("text:N"))]
 
 
 def _title(entries: tuple[Entry, ...], hits: list[dict[str, Any]], target: float | None) -> str:

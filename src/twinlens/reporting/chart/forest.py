@@ -38,11 +38,11 @@ def forest_chart(comparison: Comparison, anchor: str) -> Figure | None:
     base = alt.Chart(data(rows)).encode(y=y)
     one = alt.Chart(data([{"ratio": 1.0}])).mark_rule(color=INK, strokeWidth=1).encode(x=x)
     chart = alt.layer(
-        base.mark_bar(height=20, color=_BAND).encode(x=x.copy(), x2="band_high:Q").transform_calculate(
+        base.mark_bar(height=20, color=_BAND).encode(x=x.copy(), x2=alt.X2("band_high:Q")).transform_calculate(
             ratio="datum.band_low"
         ),
         one,
-        base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", scale=scale), x2="high:Q", color=hue),
+        base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", scale=scale), x2=alt.X2("high:Q"), color=hue),
         base.mark_point(filled=True, size=90, opacity=1).encode(x=x, color=hue),
     ).properties(width=WIDTH, height=alt.Step(30))  # fmt: skip
     apart = sum(bool(effect.apart) for effect in first_rows(comparison))

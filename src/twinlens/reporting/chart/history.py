@@ -29,12 +29,12 @@ def history_chart(history: History, anchor: str) -> Figure:
     hue = colour(str(history.entries[-1].side.group.point["precision"]))
     points = alt.Chart(data(rows)).mark_point(filled=True, size=60, opacity=1, color=hue).encode(x=x, y=y)
     lines = alt.Chart(data(levels)).mark_rule(color=INK, strokeWidth=2).encode(
-        x=alt.X("from:Q", title="measurement"), x2="to:Q", y=alt.Y("mean:Q", scale=scale)
+        x=alt.X("from:Q", title="measurement"), x2=alt.X2("to:Q"), y=alt.Y("mean:Q", scale=scale)
     )  # fmt: skip
     parts = [lines, points]
     if history.changes:
         marks = [{"at": change.shift.at + 0.5} for change in history.changes]
-        parts.insert(0, alt.Chart(data(marks)).mark_rule(color=SOFT, strokeDash=[4, 3]).encode(x="at:Q"))
+        parts.insert(0, alt.Chart(data(marks)).mark_rule(color=SOFT, strokeDash=[4, 3]).encode(x=alt.X("at:Q")))
     chart = alt.layer(*parts).properties(width=WIDTH, height=220)
     first, last = date_of(history, 0), date_of(history, len(rows) - 1)
     caption = f"From {first} to {last}. Lines: the mean of each level; dashed: where the level changes."

@@ -116,11 +116,13 @@ def series(rows: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:
             highest[key] = row
     words = alt.Chart(data(list(highest.values()))).encode(x=x, y=y)
     return [
-        base.mark_rule(strokeWidth=5, opacity=0.25).encode(y=y, y2="high:Q").transform_calculate(value="datum.low"),
+        base.mark_rule(strokeWidth=5, opacity=0.25)
+        .encode(y=y, y2=alt.Y2("high:Q"))
+        .transform_calculate(value="datum.low"),
         ranked.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash),
         ranked.mark_point(filled=True, size=46, opacity=1).encode(y=y),
         hollow.mark_point(filled=False, size=52, strokeWidth=1.6, fill="white", opacity=1).encode(y=y),
-        *([words.mark_text(dy=-10, fontSize=14, color=SOFT).encode(text="fault:N")] if highest else []),
+        *([words.mark_text(dy=-10, fontSize=14, color=SOFT).encode(text=alt.Text("fault:N"))] if highest else []),
     ]
 
 
@@ -139,10 +141,12 @@ def place_axis(rows: list[dict[str, Any]], load: LoadKind) -> Any:
 def _slo_line(limit: float | None, divisor: float, rows: list[dict[str, Any]], unit: str) -> list[Any]:
     if limit is None:
         return []
-    line = alt.Chart(data([{"value": limit / divisor, "t": f"SLO {limit / divisor:g} {unit}"}])).encode(y="value:Q")
+    line = alt.Chart(data([{"value": limit / divisor, "t": f"SLO {limit / divisor:g} {unit}"}])).encode(
+        y=alt.Y("value:Q")
+    )
     return [
         line.mark_rule(color=INK, strokeDash=[2, 3], strokeWidth=1.5),
-        line.mark_text(align="left", dx=4, dy=-6, fontSize=14, color=INK).encode(x=alt.value(0), text="t:N"),
+        line.mark_text(align="left", dx=4, dy=-6, fontSize=14, color=INK).encode(x=alt.XValue(0), text=alt.Text("t:N")),
     ]
 
 

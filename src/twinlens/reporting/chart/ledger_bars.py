@@ -49,9 +49,9 @@ def _chart(ledger: Ledger, name: str, estimates: list[Estimate]) -> Figure:
     base = alt.Chart(data(rows)).encode(y=y)
     chart = alt.layer(
         base.mark_bar(height=20, color=_SOFT_BLUE).encode(x=x),
-        base.mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("low:Q", scale=x_scale), x2="high:Q"),
+        base.mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("low:Q", scale=x_scale), x2=alt.X2("high:Q")),
         base.mark_text(align="left", dx=8, fontSize=13, color=INK).encode(
-            x=alt.X("end:Q", scale=x_scale), text="text:N"
+            x=alt.X("end:Q", scale=x_scale), text=alt.Text("text:N")
         ),
     ).properties(width=WIDTH, height=alt.Step(36))
     missing = [step for step, each in zip(names, estimates, strict=True) if each.value is None]

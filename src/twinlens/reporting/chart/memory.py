@@ -84,9 +84,9 @@ def rule_chart(entries: tuple[Entry, ...], anchor: str) -> Figure | None:
     words = alt.Chart(data([row | {"text": f"{row['value']:.3g}"} for row in rows])).mark_text(
         align="left", dx=10, color=INK, fontSize=14
     )
-    chart = (band.encode(x=alt.X("low:Q"), x2="high:Q") + dots + words.encode(x=x, y=y, text="text:N")).properties(
-        width=WIDTH, height=alt.Step(40)
-    )
+    chart = (
+        band.encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")) + dots + words.encode(x=x, y=y, text=alt.Text("text:N"))
+    ).properties(width=WIDTH, height=alt.Step(40))
     low, high = RULE_BYTES
     outside = [str(row["name"]) for row in rows if not low <= float(row["value"]) <= high]  # type: ignore[arg-type]
     title = (
@@ -155,7 +155,7 @@ def stack(
             y=alt.Y("name:N", sort=list(parts), title=None, axis=alt.Axis(domain=False, ticks=False)),
             x=alt.X("value:Q", title=title, axis=axis, scale=whole, stack="zero"),
             color=alt.Color("part:N", scale=alt.Scale(domain=labels, range=hues), title=None, sort=labels),
-            order="order:O",
+            order=alt.Order("order:O"),
         )
         .properties(width=WIDTH, height=alt.Step(36))
     )

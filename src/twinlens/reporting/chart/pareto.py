@@ -41,11 +41,12 @@ def pareto_chart(entries: tuple[Entry, ...], load: LoadKind, anchor: str) -> Fig
     base = alt.Chart(data(rows)).encode(x=x, y=y, color=hue)
     lines = base.transform_filter("datum.ranked").mark_line(strokeWidth=1.4, opacity=0.5)
     chart = alt.layer(
-        lines.encode(order="place:Q"),
+        lines.encode(order=alt.Order("place:Q")),
         base.transform_filter("datum.ranked").mark_point(filled=True, size=46, opacity=1),
         base.transform_filter("!datum.ranked").mark_point(filled=False, size=46, fill="white"),
         base.transform_filter("datum.front").mark_point(filled=False, size=170, strokeWidth=1.2),
-        alt.Chart(data(_apart(rows))).mark_text(dy=-13, fontSize=14, color=SOFT).encode(x=x, y=y, text="word:N"),
+        alt.Chart(data(_apart(rows))).mark_text(dy=-13, fontSize=14, color=SOFT).encode(x=x, y=y,
+                                                                                        text=alt.Text("word:N")),
     ).properties(width=WIDTH, height=240)  # fmt: skip
     caption = (
         f"Points {TITLES[load]}; up and to the right is better. Ringed: no other point has more of both. "

@@ -61,9 +61,13 @@ def rate_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str, turns: S
     bars = base.mark_bar(height=18).encode(
         x=x, color=hue, opacity=alt.condition("datum.ranked", alt.value(0.85), alt.value(0.25))
     )
-    line = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
-    words = base.mark_text(align="left", dx=8, fontSize=14, color=INK).encode(x="high:Q", text="text:N")
-    ticks = alt.Chart(data(runs)).mark_circle(color=INK, size=16, opacity=0.8, yOffset=12).encode(x="value:Q", y=y)
+    line = base.mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
+    words = base.mark_text(align="left", dx=8, fontSize=14, color=INK).encode(
+        x=alt.X("high:Q"), text=alt.Text("text:N")
+    )
+    ticks = (
+        alt.Chart(data(runs)).mark_circle(color=INK, size=16, opacity=0.8, yOffset=12).encode(x=alt.X("value:Q"), y=y)
+    )
     chart = (bars + line + ticks + words).properties(width=WIDTH, height=alt.Step(44))
     return figure(anchor, chart, _rate_title(entries, METRICS[metric].label, turns), _rate_caption(shown))
 
@@ -132,7 +136,7 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
     high = alt.Y(
         "rate:Q", title=axes.title, scale=alt.Scale(domain=[0, axes.most], nice=False), axis=alt.Axis(tickCount=3)
     )
-    shade = alt.Chart(data(spans)).mark_rect(opacity=0.8).encode(x=alt.X("from:Q"), x2="to:Q", color=hue)
+    shade = alt.Chart(data(spans)).mark_rect(opacity=0.8).encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"), color=hue)
     points = [{"s": float(a), "rate": float(b)} for a, b in zip(x, y, strict=True)]
     line = alt.Chart(data(points)).mark_line(color=INK, strokeWidth=1, clip=True).encode(x=seconds, y=high)
     layers = [shade, line]
@@ -140,11 +144,11 @@ def _panel(summary: Summary, x: np.ndarray, y: np.ndarray, axes: _Axes, *, is_la
     if pair and pair[1].value is not None and summary.verdict.validity != "not valid":
         mean = [{"from": begin_s, "to": end_s, "rate": pair[1].value / axes.divisor}]
         rule = alt.Chart(data(mean)).mark_rule(color="#D55E00", strokeDash=[5, 3], strokeWidth=1.5)
-        layers.append(rule.encode(x="from:Q", x2="to:Q", y=high))
+        layers.append(rule.encode(x=alt.X("from:Q"), x2=alt.X2("to:Q"), y=high))
     label = alt.Chart(data([{"t": f"run {summary.repeat + 1}: {label_words(summary.verdict.label)}"}]))
     layers.append(
         label.mark_text(align="right", baseline="bottom", fontSize=14, color=SOFT, dy=-2).encode(
-            x=alt.value(WIDTH), y=alt.value(0), text="t:N"
+            x=alt.XValue(WIDTH), y=alt.YValue(0), text=alt.Text("t:N")
         )
     )
     return alt.layer(*layers).properties(width=WIDTH, height=76)

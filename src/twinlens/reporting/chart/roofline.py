@@ -58,7 +58,7 @@ def roofline_chart(lens: LensView, entries: tuple[Entry, ...], anchor: str) -> F
     shape = alt.Shape("kind:N", title=None, scale=shapes, sort=kinds, legend=key)
     dash = alt.StrokeDash("of:N", legend=None, scale=alt.Scale(domain=["memory", "kernel"], range=[[1, 0], [5, 3]]))
     roof_lines = alt.Chart(data(lines)).mark_line(strokeWidth=2).encode(
-        x=x, y=y, color=hue, strokeDash=dash, detail="line:N"
+        x=x, y=y, color=hue, strokeDash=dash, detail=alt.Detail("line:N")
     )  # fmt: skip
     dots = [
         {"name": point.entry, "kind": point.kind, "x": point.flop_per_byte, "y": point.flop_per_s / 1e9}
@@ -119,14 +119,14 @@ def _leaders(texts: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:
         return []
     rows = [{"x": row["px"], "y": row["py"], "edge": row["edge"], "level": row["y"]} for row in texts]
     rule = alt.Chart(data(rows)).mark_rule(stroke=SOFT, strokeWidth=0.8)
-    return [rule.encode(x=x, y=y, x2="edge:Q", y2="level:Q")]
+    return [rule.encode(x=x, y=y, x2=alt.X2("edge:Q"), y2=alt.Y2("level:Q"))]
 
 
 def _words(texts: list[dict[str, Any]], x: Any, y: Any) -> list[Any]:
     """The labels, on a pale edge that keeps them readable across a line."""
     if not texts:
         return []
-    at = alt.Chart(data(texts)).encode(x=x, y=y, text="text:N")
+    at = alt.Chart(data(texts)).encode(x=x, y=y, text=alt.Text("text:N"))
     look = {"align": "left", "baseline": "middle", "fontSize": 12}
     return [at.mark_text(**look, stroke="white", strokeWidth=4, opacity=0.85), at.mark_text(**look, color=INK)]
 

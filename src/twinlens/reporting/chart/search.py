@@ -45,11 +45,12 @@ def search_chart(record: SearchRecord, result: SearchResult, anchor: str) -> Fig
     hue = alt.Color("verdict:N", title=None, scale=alt.Scale(domain=verdicts, range=[_MARKS[v][0] for v in verdicts]))
     shape = alt.Shape("verdict:N", title=None, scale=alt.Scale(domain=verdicts, range=[_MARKS[v][1] for v in verdicts]))
     band = alt.Chart(data(bands)).mark_rect(color=STEADY).encode(
-        x=alt.X("from:Q", title="run of the search"), x2="to:Q", y=alt.Y("low:Q", scale=y_scale), y2="high:Q"
+        x=alt.X("from:Q", title="run of the search"), x2=alt.X2("to:Q"), y=alt.Y("low:Q", scale=y_scale),
+        y2=alt.Y2("high:Q"),
     )  # fmt: skip
     base = alt.Chart(data(rows))
     points = base.mark_point(filled=True, size=90, opacity=1).encode(x=x, y=y, color=hue, shape=shape)
-    words = base.mark_text(dy=-13, fontSize=14, color=INK).encode(x=x, y=y, text="word:N")
+    words = base.mark_text(dy=-13, fontSize=14, color=INK).encode(x=x, y=y, text=alt.Text("word:N"))
     chart = alt.layer(band, points, words).properties(width=WIDTH, height=220)
     name = swept_point(result)
     lead, interval = f"{name}: the" if name else "The", search_interval(result, record.search.unit)

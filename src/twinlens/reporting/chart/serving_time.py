@@ -113,6 +113,6 @@ def _panel(drawn: list[Series], title: str, summary: Summary, last: float, top: 
         .mark_rule(color=SOFT, strokeDash=[2, 3])
         .encode(x=alt.X("s:Q", title=when))
     )
-    return alt.layer(shade.encode(x=alt.X("from:Q", title=when), x2="to:Q"), lines, end).properties(
+    return alt.layer(shade.encode(x=alt.X("from:Q", title=when), x2=alt.X2("to:Q")), lines, end).properties(
         width=WIDTH - 10, height=_HEIGHT
     )

@@ -41,7 +41,7 @@ def _curve(found: ServingCapacity, metric: str, points: list[tuple[float, Said, 
     y_axis = alt.Axis(values=log_marks(least, most), format="~g")
     y = alt.Y("value:Q", title=f"{NAMES[metric]} (ms)", scale=y_scale, axis=y_axis)
     base = alt.Chart(data(rows)).encode(x=x)
-    band = base.mark_area(color=STEADY, opacity=0.9).encode(y=alt.Y("low:Q", scale=y_scale), y2="high:Q")
+    band = base.mark_area(color=STEADY, opacity=0.9).encode(y=alt.Y("low:Q", scale=y_scale), y2=alt.Y2("high:Q"))
     slow = base.mark_line(color=INK, strokeWidth=2, strokeDash=[4, 3]).encode(y=alt.Y("p99:Q", scale=y_scale))
     parts: list[Any] = [band, base.mark_line(color=INK, strokeWidth=2).encode(y=y), slow]
     if limit:
@@ -97,10 +97,10 @@ def tornado_chart(answer: Roi) -> Figure | None:
     ]  # fmt: skip
     y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(domain=False, ticks=False))
     x = alt.X("low:Q", title=f"buying saves ({answer.terms.currency})", axis=alt.Axis(format="~s"))
-    bars = alt.Chart(data(rows)).mark_bar(height=18, color=PART_COLOURS[1]).encode(x=x, x2="high:Q", y=y)
-    zero = alt.Chart(data([{"at": 0}])).mark_rule(color=INK, strokeWidth=2).encode(x="at:Q")
+    bars = alt.Chart(data(rows)).mark_bar(height=18, color=PART_COLOURS[1]).encode(x=x, x2=alt.X2("high:Q"), y=y)
+    zero = alt.Chart(data([{"at": 0}])).mark_rule(color=INK, strokeWidth=2).encode(x=alt.X("at:Q"))
     now = alt.Chart(data([{"at": float(answer.saved())}])).mark_rule(color="#D55E00", strokeDash=[5, 3], strokeWidth=2)
-    chart = alt.layer(bars, zero, now.encode(x="at:Q")).properties(width=WIDTH, height=alt.Step(30))
+    chart = alt.layer(bars, zero, now.encode(x=alt.X("at:Q"))).properties(width=WIDTH, height=alt.Step(30))
     flips = [each.name for each in swings if each.flips]
     title = f"{len(flips)} of {len(swings)} inputs flip the answer within their range."
     caption = "Each input alone at its quoted ends, or ±20 %. Dashed: as asked. Left of 0, another way is cheaper."

@@ -42,7 +42,7 @@ def _chart(points: Sequence[Point], name: str) -> Figure | None:
     label = METRICS[name].label
     y = alt.Y("value:Q", title=f"{label} (ms)", scale=y_scale, axis=axis)
     parts: list[Any] = [
-        base.mark_area(opacity=0.25, line=False).encode(y=alt.Y("low:Q", scale=y_scale), y2="high:Q"),
+        base.mark_area(opacity=0.25, line=False).encode(y=alt.Y("low:Q", scale=y_scale), y2=alt.Y2("high:Q")),
         base.mark_line(strokeWidth=2, point=True).encode(y=y),
     ]
     if limit:
@@ -68,7 +68,7 @@ def _overload(points: Sequence[Point], top: float) -> list[Any]:
     if not ends:
         return []
     rules = alt.Chart(data([{"rate": end} for end in ends]))
-    return [rules.mark_rule(color=SOFT, strokeDash=[2, 2], strokeWidth=1.5).encode(x="rate:Q")]
+    return [rules.mark_rule(color=SOFT, strokeDash=[2, 2], strokeWidth=1.5).encode(x=alt.X("rate:Q"))]
 
 
 def _row(point: Point, name: str) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def slot_chart(point: Point, place: int) -> Figure | None:
     least, most = min(row["from"] for row in rows), max(row["to"] for row in rows)
     chart = alt.Chart(data(rows)).mark_bar(height=4).encode(
         x=alt.X("from:Q", title="time (s)", scale=alt.Scale(domain=[least, most], nice=False)),
-        x2="to:Q",
+        x2=alt.X2("to:Q"),
         y=alt.Y("request:O", title="requests as they were due", axis=alt.Axis(labels=False, ticks=False)),
         color=alt.Color("phase:N", scale=hues, legend=alt.Legend(title=None, orient="top")),
     )  # fmt: skip
