@@ -1,6 +1,6 @@
 """How much memory does a simulation take whose rows are written as requests end?
 
-Each line is a process of its own: Poisson arrivals in parts of 10,000, served by one engine with all token times, each
+Each line is a process of its own: Poisson arrivals in parts of 2,000, served by one engine with all token times, each
 part written to an Arrow stream. The peak is the resident memory of the process, less what it had before the first part.
 """
 
@@ -28,7 +28,7 @@ from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Work
 
 PAGE = Path("docs/results/simulator-memory.md")
-PART, RATE_PER_S = 10_000, 20.0
+PART, RATE_PER_S = 2_000, 20.0
 
 
 def arrivals(requests: int) -> Iterator[Work]:

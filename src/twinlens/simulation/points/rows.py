@@ -20,7 +20,7 @@ from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Ints
 from twinlens.spec.study import RunSpec
 
-PART = 10_000
+PART = 2_000
 """Requests between two tables."""
 
 
