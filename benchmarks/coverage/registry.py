@@ -110,8 +110,8 @@ KINDS = (
     Kind(
         "nine of ten simulations, each of its own seed and of constants as likely as the law's",
         (
-            "simulation/points/figures.py:_band", "simulation/points/figures.py:spread",
-            "simulation/points/smallest.py:cost", "simulation/training/course.py:_over",
+            "simulation/points/figures.py:band", "simulation/points/figures.py:spread",
+            "simulation/points/smallest.py:cost",
         ),
         "coverage-twins.md", ("|",),
     ),

@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from twinlens.api.reference import explain, probe
     from twinlens.api.report import report
     from twinlens.api.runs import frame, peers, read, rows, show, summary
+    from twinlens.api.simulating.mixed import SimulatedMix
     from twinlens.api.simulating.simulate import SimulateResult, simulate
+    from twinlens.api.simulating.training import SimulatedTraining
     from twinlens.api.table import Table, table
     from twinlens.comparison.history import History
     from twinlens.comparison.ledger import Ledger
@@ -96,7 +98,9 @@ _NAMES = {
     "twinlens.api.report": ("report",),
     "twinlens.api.runs": ("frame", "peers", "read", "rows", "show", "summary"),
     "twinlens.api.measuring.studies": ("check", "measure"),
+    "twinlens.api.simulating.mixed": ("SimulatedMix",),
     "twinlens.api.simulating.simulate": ("SimulateResult", "simulate"),
+    "twinlens.api.simulating.training": ("SimulatedTraining",),
     "twinlens.api.table": ("table", "Table"),
     "twinlens.api.measuring.watch": ("lightning_callback", "trainer_callback", "watch"),
     "twinlens.comparison.history": ("History",),
@@ -164,6 +168,8 @@ __all__ = [
     "RunSpec",
     "Runs",
     "SimulateResult",
+    "SimulatedMix",
+    "SimulatedTraining",
     "Study",
     "Summary",
     "Table",

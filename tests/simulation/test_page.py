@@ -19,9 +19,9 @@ BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 def test_the_commands_of_the_page_run_one_after_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").symlink_to(ROOT / "docs")
-    (law,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    (tmp_path / "law.toml").write_text(law, encoding="utf-8")
-    assert len(BLOCKS) == 6
+    for name, table in re.findall(r"```toml\n# (\S+)\n(.*?)```", PAGE, re.DOTALL):
+        (tmp_path / name).write_text(table, encoding="utf-8")
+    assert len(BLOCKS) == 8
     for block in BLOCKS:
         command, *shown = block.splitlines()
         told = CliRunner().invoke(app, shlex.split(command.removeprefix("$ twinlens ")))

@@ -238,7 +238,7 @@ def test_a_law_that_is_none_is_refused_in_one_sentence(tmp_path: Path, text: str
 
 
 @pytest.mark.parametrize(("words", "sentence"), [
-    (("pretrain", "--device", "H100"), "the spec is of training: `simulate` serves requests"),
+    (("pretrain", "--device", "H100"), "a spec does not say how long training is"),
     (("chat",), "a simulation has one law, and nothing was given"),
     (("chat", "--law", "LAW", "--device", "H100"), "a simulation has one law, and --law and --device was given"),
     (("chat", "--law", "LAW", "--at", "rate_per_s=-2"), "rate_per_s"),

@@ -129,17 +129,17 @@ def _dollars(name: str, word: object) -> Decimal:
 
 
 class _Virtual(Question):
-    spec: Annotated[Any, argument("A spec of inference: a file, an example, a run folder.", "SPEC")]
+    spec: Annotated[Any, argument("A spec: a file, an example, a run folder.", "SPEC")]
     like: Annotated[
         tuple[Any, ...], option("Learn the law from measured runs; FOLDER@rate_per_s=4: a point.", Kind("RUN"))
     ] = ()
     law: Annotated[Path, option("Take the law from a table: fixed_s = 0.012 …", Kind("FILE.toml"))] | None = None
     device: Annotated[str, option("Model the law by theory: H100, a name of `list devices`.", NAME)] | None = None
-    devices: Annotated[int, option("Of --device, as one tensor group.", Kind("COUNT", _seeds))] = 1
+    devices: Annotated[int, option("Of --device, as one tensor group; all that train.", Kind("COUNT", _seeds))] = 1
     set_: Annotated[
         tuple[str, ...],
-        option("Of the spec, a rule (max_num_seqs=16), device=H200, bandwidth*2, prompt=512, precision=fp8.",
-               Kind("NAME=VALUE")),
+        option("Of the spec, a rule (max_num_seqs=16), device=H200, bandwidth*2, prompt=512, precision=fp8; of "
+               "training steps=10000, ranks=64, mtbf=8h, save_every=100.", Kind("NAME=VALUE")),
     ] = ()  # fmt: skip
     replicas: Annotated[
         str, option("Behind one router: 4, several 2,4,8; search: the fewest that keep the SLO.", Kind("COUNTS"))
@@ -157,6 +157,10 @@ class Simulate(_Virtual):
     lens: ClassVar = "a simulation that ends"
     instead: ClassVar = "it goes with --serve"
     at: At = ()
+    with_: Annotated[str, option("A spec of training, in what serving leaves idle.", Kind("SPEC"))] | None = None
+    day: Annotated[
+        str, option("The rate over a day, in equal periods: 0.2,1,0.6 of the spec's.", Kind("SHARES"))
+    ] | None = None  # fmt: skip
     batching: Annotated[
         str, option("Policies on the same arrivals: continuous,static(32),dynamic(32,50ms); engine:static(32).",
                     Kind("POLICIES"))

@@ -78,6 +78,8 @@ class SimulateWords(TypedDict, total=False):
     routing: str | None
     signal_age: str | None
     at: str | Sequence[str] | None
+    with_: str | None
+    day: str | None
     batching: str | None
     pools: str | None
     link: str | None

@@ -37,10 +37,10 @@ def test_a_constant_that_is_uncertain_makes_the_interval_wider() -> None:
     assert 4000 < sure.low < 1.5 * 4000  # type: ignore[operator]
 
 
-def test_few_seeds_have_no_interval_and_say_why() -> None:
-    found = finish(replace(LONG, steps=100), 5)
+def test_one_simulation_has_no_band_and_says_why() -> None:
+    found = finish(replace(LONG, steps=100), 1)
     assert found.wall.low is None
-    assert found.wall.no_interval == "an interval at 95 % needs 40 seeds"
+    assert found.wall.no_interval == "one simulation has no spread"
     assert sum(each.value or 0.0 for each in found.parts.values()) > 100 * 0.9
 
 
@@ -62,6 +62,15 @@ def test_a_job_fails_as_often_as_its_nodes_together() -> None:
     assert of_nodes(50_000.0, 100) == 500.0
     with pytest.raises(BadInput, match="at least one node"):
         of_nodes(1.0, 0)
+
+
+def test_two_courses_share_their_constants_where_one_changes() -> None:
+    """Level, saves and restarts are drawn from streams of their own, so more steps do not change them."""
+    one = replace(LONG, level=Constant(1.0, 0.8, 1.3), save=Constant(5.0, 4.0, 6.0), restart=Constant(9.0, 5.0, 20.0))
+    few, many = (drawn(replace(one, steps=steps), np.random.default_rng(3)) for steps in (100, 300))
+    assert few.step_s.tolist() == many.step_s[:100].tolist()
+    assert (few.save_s, few.restart_s, few.failure_s) == (many.save_s, many.restart_s, many.failure_s)
+    assert few.save_s != 5.0
 
 
 def test_courses_that_cannot_be_are_refused() -> None:

@@ -51,7 +51,7 @@ def basis_of(
     else:
         found = learnt(like) if like else quoted(law or Path())
         if settings.device is not None:
-            found = _on(found, settings.device, [run for each in like for run in _runs(each)])
+            found = _on(found, settings.device, [run for each in like for run in runs_of(each)])
     return replace(found, rules=replace(found.rules, **settings.rules)).faster(**settings.factors)
 
 
@@ -59,7 +59,7 @@ def learnt(like: Sequence[Any]) -> Basis:
     """The law of measured runs. Raises BadInput (TL245) for runs that teach none."""
     from twinlens.simulation.fit.learn import learn
 
-    runs = [run for each in like for run in _runs(each)]
+    runs = [run for each in like for run in runs_of(each)]
     if simulated := next((run for run in runs if run.place == "simulated"), None):
         raise BadInput(f"{simulated.id} is simulated, and a law is learnt from what was measured", code=UNREADABLE)
     known = learn(runs)
@@ -73,7 +73,7 @@ def learnt(like: Sequence[Any]) -> Basis:
     )  # fmt: skip
 
 
-def _runs(given: Any) -> list[Run]:
+def runs_of(given: Any) -> list[Run]:
     """A run, several, or a folder of them; FOLDER@rate_per_s=4: one point of it."""
     if isinstance(given, str | Path):
         return [run for side in sides(str(given), False) for run in side.runs]
@@ -92,15 +92,9 @@ def quoted(path: Path) -> Basis:
 
     Raises BadInput (TL250) for a file that is none, an unknown name, and a value that is no number from 0 on.
     """
-    try:
-        data = read_json(path) if path.suffix == ".json" else read_toml(path)
-    except (OSError, ValueError) as error:
-        raise BadInput(f"the law {str(path)!r} cannot be read ({str(error).splitlines()[0]}); it is TOML or JSON such "
-                       "as fixed_s = 0.012", code=UNREADABLE) from None  # fmt: skip
-    if not isinstance(data, dict):
-        raise BadInput(f"the law {str(path)!r} is no table of constants such as fixed_s = 0.012", code=UNREADABLE)
+    data = table_of(path)
     parts = data.get("parts", [{name: data[name] for name in _TERMS if name in data}])
-    known = (*(("parts",) if "parts" in data else _TERMS), *_OUTSIDE, *_POWER, "source", "origin", "device")
+    known = (*(("parts",) if "parts" in data else _TERMS), *_OUTSIDE, *_POWER, "source", "origin", "device", "training")
     for name in data:
         if name not in known:
             raise BadInput(f"a law has no {str(name)[:40]!r}; {nearest(str(name), known)}", code=UNREADABLE)
@@ -123,6 +117,18 @@ def _powers(data: dict[str, Any]) -> Powers:
     return Powers(Power(said["idle_w"], said["step_j"], said.get("token_j", 0.0)))
 
 
+def table_of(path: Path) -> dict[str, Any]:
+    """The constants of a file in TOML or JSON. Raises BadInput (TL250) for a file that is none."""
+    try:
+        data = read_json(path) if path.suffix == ".json" else read_toml(path)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"the law {str(path)!r} cannot be read ({str(error).splitlines()[0]}); it is TOML or JSON such "
+                       "as fixed_s = 0.012", code=UNREADABLE) from None  # fmt: skip
+    if not isinstance(data, dict):
+        raise BadInput(f"the law {str(path)!r} is no table of constants such as fixed_s = 0.012", code=UNREADABLE)
+    return data
+
+
 def _affine(part: dict[str, Any]) -> Affine:
     for name in part:
         if name not in _TERMS:
@@ -143,7 +149,7 @@ def _amount(name: str, value: object, of: str = "") -> float:
     return float(value)  # type: ignore[arg-type]
 
 
-def _device(name: str) -> Device:
+def device_named(name: str) -> Device:
     from twinlens.api.plan.reading.subject import asked_device
 
     found, _ = asked_device(name, None, catalogue_of(catalogue_folder(None)))
@@ -153,7 +159,7 @@ def _device(name: str) -> Device:
 
 def _on(basis: Basis, device: str, runs: Sequence[Run]) -> Basis:
     """A measured law on another device: its memory and matrix units by the ratio of the two devices' datasheets."""
-    here, there = find_device(basis.device), _device(device)
+    here, there = find_device(basis.device), device_named(device)
     if here is None:
         raise BadInput(
             f"the law is of {basis.device or 'a machine that is not named'}, which is not in the catalogue: how much "
@@ -187,7 +193,7 @@ def modelled(spec: RunSpec, name: str, devices: int = 1) -> Basis:
     from twinlens.planning.prediction.question import ServingQuestion
     from twinlens.planning.prediction.work import work_of
 
-    shape, device, known = spec.model.shape, _device(name), shipped()["serving"]
+    shape, device, known = spec.model.shape, device_named(name), shipped()["serving"]
     if not isinstance(shape, DecoderShape):
         raise BadInput(f"{spec.workload.model} is no decoder: its steps are not modelled", code=UNREADABLE)
     refuse_processor(device, known)

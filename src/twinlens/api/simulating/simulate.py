@@ -1,4 +1,7 @@
-"""The verb that simulates: a spec served in virtual time at each of its points, with bands, limits and run folders."""
+"""The verb that simulates: a spec served in virtual time at each of its points, with bands, limits and run folders.
+
+A spec of training is answered by `training`, and both together by `mixed`.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,8 @@ from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
+    from twinlens.api.simulating.mixed import SimulatedMix
+    from twinlens.api.simulating.training import SimulatedTraining
     from twinlens.api.words import SimulateWords
     from twinlens.reporting.document.block import Document
 
@@ -83,14 +88,34 @@ def _point_json(point: Point, price_per_hour: float | None) -> dict[str, Any]:
 
 
 @asks(SIMULATE)
-def simulate(spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords]) -> SimulateResult:
+def simulate(
+    spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords]
+) -> SimulateResult | SimulatedTraining | SimulatedMix:
     """A spec in virtual time, by one law: `like` measured runs, a `law` from a table, or modelled for a `device`.
 
-    `simulate("chat", like="runs/STUDY", at=["rate_per_s=2,4,8"])`. Rows of every point and seed are kept as run folders
-    under `out`, and origin *simulated* stands beside every figure. Raises BadInput (TL245, TL250), before any work.
+    `simulate("chat", like="runs/STUDY", at=["rate_per_s=2,4,8"])`; of a training spec when it ends, and with `with_`
+    what a training spec adds to a serving one. Rows of every point and seed are kept as run folders under `out`, and
+    origin *simulated* stands beside every figure. Raises BadInput (TL245, TL250), before any work.
     """
     said = {"spec": spec if isinstance(spec, str | Path) else "given", **words}
     asked = Simulate.read(SIMULATE.name, said, *SIMULATE.questions)
+    if asked.with_ is not None or asked.day is not None:
+        from twinlens.api.simulating.mixed import simulate_mixed
+
+        return simulate_mixed(spec, asked)
+    if _trains(spec):
+        from twinlens.api.simulating.training import simulate_training
+
+        return simulate_training(spec, asked)
+    return _served(spec, asked)
+
+
+def _trains(spec: Study | RunSpec | str | Path) -> bool:
+    known = load(spec) if isinstance(spec, str | Path) else spec
+    return known.workload.kind == "training"
+
+
+def _served(spec: Study | RunSpec | str | Path, asked: Simulate) -> SimulateResult:
     settings = settings_of(asked.set_)
     policies = policies_of(asked.batching) if asked.batching else (AS_ASKED,)
     study = _study(spec, asked, settings)
@@ -105,7 +130,7 @@ def simulate(spec: Study | RunSpec | str | Path, **words: Unpack[SimulateWords])
         _refuse_pools(policies, basis.rules, fleets)
     sizes = _sizes(works, basis, fleets, asked.seeds) if fleets.searched else ()
     made = _tried(sizes) if fleets.searched else _points(works, basis, fleets, asked.seeds)
-    points, metric = tuple(point for _, point in made), _metric(first)
+    points, metric = tuple(point for _, point in made), metric_of(first)
     told_apart = len({each.policy for each in points}) > 1 and fleets.of_one_size and not fleets.searched
     chosen, turns = flips(points, metric) if told_apart else ({}, ())
     alone = len(policies) == 1 and len(fleets.each) < 2 and not fleets.searched
@@ -229,7 +254,7 @@ def _refuse_endless(runs: Sequence[RunSpec], seeds: int) -> None:
             "at once: fewer --seeds, a shorter protocol.duration_s, or fewer points", code=UNREADABLE)  # fmt: skip
 
 
-def _metric(spec: RunSpec) -> str:
+def metric_of(spec: RunSpec) -> str:
     """What decides between policies: the time that the SLO limits, at p99."""
     workload = spec.workload
     assert isinstance(workload, InferenceWorkload)

@@ -106,10 +106,11 @@ def _quantile(values: Floats, q: float) -> float:
 def over_repeats(found: Sequence[dict[str, float]], of_draws: bool) -> dict[str, Estimate]:
     """The median of each figure over repeats, and the band that holds nine of ten."""
     names = list(dict.fromkeys(name for each in found for name in each))
-    return {name: _band([each[name] for each in found if name in each], unit_of(name), of_draws) for name in names}
+    return {name: band([each[name] for each in found if name in each], unit_of(name), of_draws) for name in names}
 
 
-def _band(values: Sequence[float], unit: str, of_draws: bool) -> Estimate:
+def band(values: Sequence[float], unit: str, of_draws: bool) -> Estimate:
+    """The median of one figure over repeats, and the band that holds nine of ten; NaN, infinite: there is none."""
     method = f"median of {len(values)} simulations, each of its own seed{' and constants' if of_draws else ''}"
     if any(map(math.isnan, values)):
         return Estimate(None, unit, method, "simulated", reason="a simulation had no value of it")

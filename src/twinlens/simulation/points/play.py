@@ -96,7 +96,8 @@ def refuse_unplayable(spec: RunSpec) -> None:
     """Raises BadInput (TL250) for what has no requests with tokens that come by a schedule."""
     workload = spec.workload
     if not isinstance(workload, InferenceWorkload):
-        raise BadInput(f"the spec is of {spec.lens}: `simulate` serves requests; give one of inference", code="TL250")
+        raise BadInput(f"the spec is of {spec.lens}: `simulate` knows inference and training; give one of those",
+                       code="TL250")  # fmt: skip
     if workload.arrival.kind == "lockstep":
         raise BadInput("lockstep batches have no arrivals to simulate: set workload.arrival.kind, such as poisson",
                        code="TL250")  # fmt: skip

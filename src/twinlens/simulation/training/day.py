@@ -72,10 +72,12 @@ def day_of(way: Way, day: Day, device: Device, devices: int) -> Outcome:
             day, devices, devices * np.where(busy, rate, device.served_per_s), steps, devices * busy.astype(float), 0
         )
     serving = np.minimum(np.full_like(needed, needed.max()) if way == "apart" else needed, devices)
-    moved = np.abs(serving - np.roll(serving, 1))
+    more = serving - np.roll(serving, 1)
+    moved = np.abs(more)
     lost_s = np.minimum(device.switch_s, day.period_s)
     # A device that is to serve is switched before its period, one that is to train in it: training pays for both.
-    steps = device.steps_per_s * ((devices - serving) - moved * lost_s / day.period_s)
+    paid = np.maximum(-more, 0.0) + np.roll(np.maximum(more, 0.0), -1)
+    steps = device.steps_per_s * ((devices - serving) - paid * lost_s / day.period_s)
     return _outcome(day, devices, serving * device.served_per_s, np.maximum(steps, 0.0), serving, int(moved.sum()))
 
 
