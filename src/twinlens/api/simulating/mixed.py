@@ -14,7 +14,7 @@ from twinlens.api.documented import Documented
 from twinlens.api.questions import Simulate
 from twinlens.api.simulating.basis import basis_of, runs_of
 from twinlens.api.simulating.fleets import counts_of
-from twinlens.api.simulating.settings import UNREADABLE, settings_of
+from twinlens.api.simulating.settings import UNREADABLE, metric_of, settings_of
 from twinlens.api.simulating.training import forecast_json, known_of, study_of
 from twinlens.api.simulating.training_settings import SETTINGS, TrainingSettings, training_settings
 from twinlens.errors import BadInput
@@ -95,8 +95,6 @@ def _mixed(
     first: RunSpec, basis: Basis, slo: Slo, training: Forecast, shares: Sequence[float], own: dict[str, float],
     slowdowns: tuple[float, float] | None, asked: Simulate,
 ) -> SimulatedMix:  # fmt: skip
-    from twinlens.api.simulating.simulate import metric_of
-
     metric = metric_of(first)
     rate = first.point.rate_per_s or 0.0
     served = most_served(first, basis, slo, asked.seeds)

@@ -12,6 +12,7 @@ from typing import Any
 from twinlens.errors import BadInput, nearest
 from twinlens.simulation.rules import Rules
 from twinlens.spec.study import RunSpec
+from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.document import toml_value
 
 UNREADABLE = "TL250"
@@ -183,3 +184,13 @@ def front_of(spec: RunSpec) -> str:
     size = point.in_flight if point.admission == "continuous" else point.batch
     wait = f",{1000 * point.timeout_s:g}ms" if point.timeout_s and point.admission == "dynamic" else ""
     return "" if point.admission is None else f"{point.admission}({size}{wait})" if size else point.admission
+
+
+def metric_of(spec: RunSpec) -> str:
+    """What decides between policies: the time that the SLO limits, at p99."""
+    workload = spec.workload
+    assert isinstance(workload, InferenceWorkload)
+    slo = workload.slo
+    if slo is not None and slo.ttft_s is None and slo.e2e_latency_s is None and slo.tpot_s is not None:
+        return "tpot_s_p99"
+    return "e2e_latency_s_p99" if slo is not None and slo.ttft_s is None else "ttft_s_p99"

@@ -16,7 +16,16 @@ from twinlens.api.question import asks
 from twinlens.api.questions import SIMULATE, Simulate
 from twinlens.api.simulating.basis import basis_of
 from twinlens.api.simulating.fleets import Fleets, fleets_of
-from twinlens.api.simulating.settings import AS_ASKED, UNREADABLE, Policy, Settings, front_of, policies_of, settings_of
+from twinlens.api.simulating.settings import (
+    AS_ASKED,
+    UNREADABLE,
+    Policy,
+    Settings,
+    front_of,
+    metric_of,
+    policies_of,
+    settings_of,
+)
 from twinlens.errors import BadInput
 from twinlens.record.codec import encode
 from twinlens.record.run import Run
@@ -252,16 +261,6 @@ def _refuse_endless(runs: Sequence[RunSpec], seeds: int) -> None:
         raise BadInput(
             f"{len(runs)} points of {seeds} seeds make some {tokens:,.0f} tokens, and at most {_MOST:,} are simulated "
             "at once: fewer --seeds, a shorter protocol.duration_s, or fewer points", code=UNREADABLE)  # fmt: skip
-
-
-def metric_of(spec: RunSpec) -> str:
-    """What decides between policies: the time that the SLO limits, at p99."""
-    workload = spec.workload
-    assert isinstance(workload, InferenceWorkload)
-    slo = workload.slo
-    if slo is not None and slo.ttft_s is None and slo.e2e_latency_s is None and slo.tpot_s is not None:
-        return "tpot_s_p99"
-    return "e2e_latency_s_p99" if slo is not None and slo.ttft_s is None else "ttft_s_p99"
 
 
 def _written(

@@ -1,4 +1,4 @@
-"""What is known of a training from words: fitted to measured runs, read from a table, or modelled for a device."""
+"""Basis of a simulated training from words: fitted to measured runs, read from a table, or modelled for a device."""
 
 from __future__ import annotations
 
