@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _OWN = ("serving_slowdown", "training_slowdown", "switch", "within")
 _BOTH = ("device", "precision")
-_NOT_HERE = ("batching", "routing", "signal_age", "failing", "slow", "price")
+_NOT_HERE = ("batching", "routing", "signal_age", "failing", "slow", "price", "pools", "link")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -31,7 +31,7 @@ from twinlens.version import __version__
 if TYPE_CHECKING:
     from twinlens.reporting.document.block import Document
 
-_OF_SERVING = ("batching", "routing", "signal_age", "failing", "slow", "price", "replicas")
+_OF_SERVING = ("batching", "routing", "signal_age", "failing", "slow", "price", "replicas", "pools", "link")
 _MOST_WORK, _MOST_ROWS = 100_000_000, 2_000_000
 _INSTEAD = {"slow": "--set slow=1.2", "replicas": "--set ranks=64", "failing": "--set mtbf=8h"}
 
