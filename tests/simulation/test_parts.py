@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from twinlens.simulation.noise import Noise
 from twinlens.simulation.parts import serve_in_parts
 from twinlens.simulation.points.play import play
 from twinlens.simulation.points.rows import rows_in_parts
+from twinlens.simulation.points.run_folder import simulated_of, write_run
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
 from twinlens.simulation.work import Work, token_times_s
@@ -80,6 +82,13 @@ def test_rows_in_parts_are_the_rows_of_the_whole_run_by_their_end() -> None:
         assert joined.column(name).equals(whole.column(name)), name
     ends = [np.array(each.column("end_ns")) for each in (joined, whole)]
     assert np.abs(ends[0] - ends[1]).max() <= 1, "leaps hold to 1e-9 s"
+
+
+def test_a_run_folder_takes_rows_as_they_end(tmp_path: Path) -> None:
+    spec = spec_of(20.0, seconds=5.0)
+    run = write_run(tmp_path, spec, rows_in_parts(spec, LAW, Rules(), part=30), simulated_of(LAW, Rules(), 0), {})
+    assert run.is_finished
+    assert len(run.requests) == play(spec, LAW, Rules()).table.num_rows
 
 
 def test_a_work_that_begins_before_the_last_one_ended_is_refused() -> None:

@@ -10,11 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 import twinlens as tl
-from simulated_material import LAW, spec_of
+from simulated_material import LAW, measured_run, spec_of
 from twinlens.api.simulating.simulate import SimulateResult
 from twinlens.cli.main import app
-from twinlens.simulation.fit.power import fitted_power, work_between
-from twinlens.simulation.fit.steps import EngineSteps
+from twinlens.record.samples import Sample
+from twinlens.record.store import open_telemetry, read_run
+from twinlens.simulation.fit.power import fitted_power, power_of, work_between
+from twinlens.simulation.fit.steps import EngineSteps, recover
 from twinlens.simulation.points.basis import pools_capacity
 from twinlens.simulation.points.energy import Power, energy_of
 from twinlens.simulation.points.fleet import Fleet
@@ -144,3 +146,24 @@ def test_power_is_learnt_from_a_counter_that_steps_and_tokens_move() -> None:
     means = [each.joules(1.0, 1, *work[:, 1:].mean(axis=0)) for each in found.draws]
     assert np.quantile(means, 0.05) <= spent_j.mean() <= np.quantile(means, 0.95)
     assert found.power.origin == "fitted"
+
+
+def test_runs_with_a_counter_teach_power_and_runs_without_say_why_not(tmp_path: Path) -> None:
+    spec = spec_of(12.0, seconds=60.0)
+    table = play(spec, LAW, Rules()).table
+    silent = measured_run(tmp_path / "silent", table, spec)
+    steps = recover(silent.requests, Rules())
+    assert power_of([(silent, steps)]).absent.startswith("not measured: ")
+    run = measured_run(tmp_path / "counted", table, spec)
+    times_s = np.arange(0.0, 70.0, 0.05)
+    place = np.searchsorted(steps.end_s, times_s)
+    tokens = np.concatenate([[0.0], np.cumsum(steps.rows + steps.tokens)])[place]
+    writer = open_telemetry(run.folder)
+    writer.add_all(
+        Sample(round(at_s * 1e9), "package:0", energy_mj=round(1e3 * joules))
+        for at_s, joules in zip(times_s.tolist(), (90 * times_s + 3 * place + 0.1 * tokens).tolist(), strict=True)
+    )
+    writer.close()
+    found = power_of([(read_run(run.folder), steps)])
+    assert found.power is not None, found.absent
+    assert found.power.joules(60.0, 1, 3000, 20_000) == pytest.approx(90 * 60 + 3 * 3000 + 0.1 * 20_000, rel=0.02)
