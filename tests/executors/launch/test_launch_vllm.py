@@ -44,14 +44,14 @@ def test_a_real_vllm_serves_two_rates_and_tells_its_limits(tmp_path: Path, monke
         "vllm", "small", executor={"threads": 1, "device": DEVICE}, options=options,
         point={"precision": "bf16"},
         sweep={"rate_per_s": [2.0, 4.0]}, arrival={"kind": "poisson"}, fidelity_prompts=4,
-        input_tokens=fixed(32), output_tokens=fixed(8), protocol={"duration_s": 5.0, "min_rows": 1},
+        input_tokens=fixed(32), output_tokens=fixed(32), protocol={"duration_s": 5.0, "min_rows": 1},
     )  # fmt: skip
     outcome = measure_study(study_of(data), tmp_path / "out")
     assert not outcome.failures
     assert len({run_json(run)["server"]["id"] for run in outcome.runs}) == 1
     for run in outcome.runs:
         assert set(run.table["outcome"].to_pylist()) == {"ok"}
-        assert set(run.table["output_tokens"].to_pylist()) == {8}, "the length is forced"
+        assert set(run.table["output_tokens"].to_pylist()) == {32}, "the length is forced"
         assert summary_of(run).metrics["failed_share"].value == 0
         assert run_json(run)["server_metrics"]["samples"] > 0
     run = outcome.runs[0]
