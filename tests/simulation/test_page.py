@@ -21,7 +21,7 @@ def test_the_commands_of_the_page_run_one_after_another(tmp_path: Path, monkeypa
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     for name, table in re.findall(r"```toml\n# (\S+)\n(.*?)```", PAGE, re.DOTALL):
         (tmp_path / name).write_text(table, encoding="utf-8")
-    assert len(BLOCKS) == 8
+    assert len(BLOCKS) == 9
     for block in BLOCKS:
         command, *shown = block.replace("\\\n", "").splitlines()
         told = CliRunner().invoke(app, shlex.split(command.removeprefix("$ twinlens ")))

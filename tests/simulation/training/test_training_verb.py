@@ -132,6 +132,13 @@ def test_a_training_like_measured_runs_takes_their_steps_and_keeps_rows(repeats:
     assert abs(found.runs[1].table.column("end_ns")[-1].as_py() / 1e9 - one.found.wall_s[1]) < 0.01
 
 
+def test_runs_that_are_not_valid_are_left_out_and_counted(repeats: list[Run], tmp_path: Path) -> None:
+    drifts = training_run(tmp_path, "bf16", 5, slows=True)[0]
+    (one,) = tl.simulate(repeats[0].folder, like=[[*repeats, drifts]], seeds=1, dry=True).points
+    assert one.course.source == "3 measured runs"
+    assert "1 of 4 runs are left out, as they are unfinished or not valid" in one.known.doubts
+
+
 def test_json_has_the_law_the_account_and_the_changes(law: Path) -> None:
     told = call("pretrain", "--at", "precision=fp32", "--law", law, "--seeds", 2, "--set", "steps=100", "--set",
                 "ranks=8", "--dry", "--json")  # fmt: skip

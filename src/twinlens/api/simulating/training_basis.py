@@ -14,6 +14,7 @@ from twinlens.api.simulating.basis import runs_of, table_of
 from twinlens.api.simulating.settings import UNREADABLE
 from twinlens.api.simulating.training_settings import TrainingSettings
 from twinlens.errors import BadInput, nearest
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.simulation.training.composed import Composed
 from twinlens.simulation.training.course import Constant, Course
@@ -47,7 +48,8 @@ def learnt(like: Sequence[Any], spec: RunSpec, said: TrainingSettings) -> Known:
     mine = [run for run in trained if _point_of(run.spec) == _point_of(spec)]
     if trained and not mine:
         raise BadInput(_apart(trained[0], spec), code=UNREADABLE)
-    found = fitted(mine or runs)
+    taught = [run for run in mine if run.is_finished and summary_of(run).validity != "not valid"]
+    found = fitted(taught or mine or runs)
     ranks = said["ranks"] or found.ranks
     if ranks % found.ranks:
         raise BadInput(f"the steps were measured with {found.ranks} ranks, so ranks is a multiple of that, not {ranks}",
@@ -58,11 +60,15 @@ def learnt(like: Sequence[Any], spec: RunSpec, said: TrainingSettings) -> Known:
     shares = {"compute": compute, "communication": moved, "untold": max(0.0, 1 - compute - moved)}
     doubts = ["one run alone does not say how far the next would be off: give three repeats with --like"]
     doubts = doubts if "repeats" in found.lacks else []
+    if len(taught) < len(mine):
+        doubts.append(
+            f"{len(mine) - len(taught)} of {len(mine)} runs are left out, as they are unfinished or not valid"
+        )
     if groups > 1:
         doubts.append(f"what {ranks} ranks exchange beyond the {found.ranks} that were measured takes no time here")
     step = replace(found.step, samples=found.step.samples * groups, tokens=found.step.tokens * groups)
     lacks = tuple(each for each in found.lacks if each != "repeats")
-    source = f"{len(mine)} measured run{'' if len(mine) == 1 else 's'}"
+    source = f"{len(taught)} measured run{'' if len(taught) == 1 else 's'}"
     course = replace(found.course, factors=factors_of(ranks, said), source=source)
     return Known(course, step, shares, "fitted", _product(mine[0]), None, tuple(doubts), lacks)
 

@@ -107,7 +107,8 @@ def _flips(found: Mix) -> Iterator[str]:
                "device more than serving; to be done sooner takes one of its own")  # fmt: skip
     if found.within_s is None:
         return
-    yield f"within {show(found.within_s, SECONDS)}: " + ", ".join(
+    divisor, unit = time_unit(found.within_s)
+    yield f"within {digits(found.within_s / divisor)} {unit}: " + ", ".join(
         f"{each.needs.devices} devices {_NAMES[each.way]}" for each in found.ways if each.needs is not None
     )
     for each in found.ways:
@@ -118,7 +119,7 @@ def _flips(found: Mix) -> Iterator[str]:
         elif each.flips:
             yield f"{_NAMES[each.way]} needs as many devices as apart from {digits(each.flips)} × the requests on"
         else:
-            yield f"{_NAMES[each.way]} needs as many devices as apart at any rate"
+            yield f"{_NAMES[each.way]} needs no fewer devices than apart, whatever the rate"
 
 
 def _doubts(found: Mix) -> Iterator[str]:
@@ -149,11 +150,12 @@ def _charts(found: Mix) -> Sequence[Chart]:
         rows += [{"from": place * found.day.period_s / 3600, "to": (place + 1) * found.day.period_s / 3600, "low": low,
                   "high": high, "what": what, "period": name}
                  for what, low, high in (("serve", 0.0, serves), ("train", serves, serves + trains))]  # fmt: skip
+    marks = list(range(0, share.outcome.devices + 1, max(1, share.outcome.devices // 5)))
     hues = alt.Scale(domain=["serve", "train"], range=[PART_COLOURS[1], PART_COLOURS[4]])
     chart = alt.Chart(data(rows)).mark_rect(stroke="white").encode(
         x=alt.X("from:Q", title="hour of the day", scale=alt.Scale(domain=[0, 24], nice=False),
                 axis=alt.Axis(values=[0, 6, 12, 18, 24])),
-        x2="to:Q", y=alt.Y("low:Q", title="devices", axis=alt.Axis(tickMinStep=1, format="d")), y2="high:Q",
+        x2="to:Q", y=alt.Y("low:Q", title="devices", axis=alt.Axis(values=marks, format="d")), y2="high:Q",
         color=alt.Color("what:N", scale=hues, legend=alt.Legend(title=None, orient="top")),
     )  # fmt: skip
     idle = float(np.mean(share.outcome.devices - serving)) / share.outcome.devices

@@ -154,7 +154,9 @@ def cell(figure: Estimate, divisor: float) -> Cell:
     if figure.low is None or figure.high is None:
         return Cell(text, why=f"no band: {figure.no_interval}" if figure.no_interval else "")
     half = max(figure.high - figure.value, figure.value - figure.low)
-    beside = "" if not figure.value or half < 5e-4 * figure.value else f"±{digits(100 * half / figure.value, 2)}%"
+    if not figure.value or half < 5e-4 * figure.value:
+        return Cell(text)
+    beside = f"±{digits(100 * half / figure.value, 2)}%"
     return Cell(text, beside=beside, bounds=f"{digits(figure.low / divisor)}–{digits(figure.high / divisor)}")
 
 
@@ -162,8 +164,9 @@ def _account(one: Forecast, found: Forecasts) -> Shares:
     """Where the wall time goes, the larger first."""
     known = {name: one.account[name].value or 0.0 for name in ACCOUNT}
     shown = sorted((name for name in ACCOUNT if known[name] >= 5e-4), key=lambda name: -known[name])
+    names = NAMES | {"untold": "other work of steps"} if known["compute"] else NAMES
     parts = tuple(
-        Share(NAMES[name], known[name], f"{100 * known[name]:.1f} %", f"{100 * known[name]:.1f} %",
+        Share(names[name], known[name], f"{100 * known[name]:.1f} %", f"{100 * known[name]:.1f} %",
               None if name == "untold" else ACCOUNT.index(name))
         for name in shown
     )  # fmt: skip
