@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.simulation.test_leap import same
-from tests.simulation.workloads import laws, rules_for, work_of, works
+from tests.simulation.workloads import laws, noises, rules_for, work_of, works
 
 from twinlens.errors import BadInput
 from twinlens.simulation.fleet import Replica, serve_fleet
@@ -155,7 +155,8 @@ def test_a_fleet_of_plain_engines_is_the_fleet_in_steps(data: st.DataObject) -> 
     work, law = data.draw(works()), data.draw(laws())
     blocks, horizon_s = data.draw(st.sampled_from([None, 10, 40])), data.draw(st.sampled_from([None, 0.2]))
     rules = Rules(max_num_seqs=data.draw(st.integers(1, 5)), max_num_batched_tokens=32, num_gpu_blocks=blocks)
-    replicas = [Replica(rules, law, slow=slow) for slow in (1.0, 1.3, 1.0)]
+    noise = data.draw(noises())
+    replicas = [Replica(rules, law, noise, slow) for slow in (1.0, 1.3, 1.0)]
     age_s = data.draw(st.sampled_from([0.0, 0.1]))
     routing = Routing(data.draw(st.sampled_from(POLICIES)), age_s, most_more=2, seed=4)
     leapt = serve_fleet(work, replicas, routing, horizon_s=horizon_s)

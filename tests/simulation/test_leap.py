@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,7 +43,10 @@ def test_the_plainest_engine_gives_what_the_step_loop_gives(
     work: Work, seats: int, budget: int, alone: bool, data: st.DataObject
 ) -> None:
     blocks, horizon_s = data.draw(st.sampled_from([None, 10, 100])), data.draw(st.sampled_from([None, 0.3]))
-    rules = Rules(max_num_seqs=1 if alone else seats, max_num_batched_tokens=budget, num_gpu_blocks=blocks)
-    law = data.draw(laws())
-    assert is_plain(rules, None)
-    same(serve(work, law, rules, horizon_s=horizon_s), serve(work, law, rules, horizon_s=horizon_s, leaps=False))
+    rules = Rules(max_num_seqs=1 if alone else seats, max_num_batched_tokens=budget, num_gpu_blocks=blocks,
+                  enable_prefix_caching=data.draw(st.booleans()), max_model_len=140)  # fmt: skip
+    work = replace(work, shared_tokens=np.minimum(work.shared_tokens, rules.block_size - 1))
+    law, noise = data.draw(laws()), data.draw(noises())
+    assert is_plain(rules, work)
+    stepped = serve(work, law, rules, noise=noise, horizon_s=horizon_s, leaps=False)
+    same(serve(work, law, rules, noise=noise, horizon_s=horizon_s), stepped)

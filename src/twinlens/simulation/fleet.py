@@ -103,10 +103,10 @@ def _served_plainly(
 ) -> Served | None:
     """The same by the shortest way; None where a replica comes or goes, is not plain, or has few blocks."""
     always = all(each.starts_s == 0 and each.dies_s is None for each in replicas)
-    plain = all(is_plain(each.rules, each.noise) for each in replicas)
+    plain = all(is_plain(each.rules, work) for each in replicas)
     if not (always and plain) or routing.policy == "least-tokens":
         return None
-    machines = [(times(checked_law(each.law), each.slow), checked_rules(each.rules)) for each in replicas]
+    machines = [(times(checked_law(each.law), each.slow), checked_rules(each.rules), each.noise) for each in replicas]
     return serve_plain_fleet(work, machines, routing, tokens=tokens, horizon_s=horizon_s)
 
 

@@ -33,8 +33,9 @@ def serve(
     `outcome.overloaded_from` says from which rate on it grew. Raises BadInput before any work.
     """
     check_work(work, rules)
-    if leaps and is_plain(rules, noise):
-        plainly = serve_plainly(work, checked_law(law), checked_rules(rules), tokens=tokens, horizon_s=horizon_s)
+    if leaps and is_plain(rules, work):
+        law, rules = checked_law(law), checked_rules(rules)
+        plainly = serve_plainly(work, law, rules, noise, tokens=tokens, horizon_s=horizon_s)
         if plainly is not None:
             return plainly
     engine = Engine(rules, law, noise, tokens=tokens, leaps=leaps)

@@ -1,6 +1,7 @@
 """The plainest engine, as one loop over columns: who comes first is served first, and nothing is ever in short supply.
 
-Without noise, prefix cache, drafts, window, thresholds or batches: what most questions about rates and lengths ask.
+Without drafts, window, thresholds or batches, and prompts that share nothing: what most questions about rates and
+lengths ask.
 Blocks of KV cache may be bounded where they would hold every running request at its longest: nobody is preempted then.
 Half the time of `carry.Carry`, which asks nothing of the rules.
 """
@@ -15,30 +16,35 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from twinlens.simulation.law import StepLaw
-from twinlens.simulation.leaps.leap import even_steps
-from twinlens.simulation.noise import Noise
+from twinlens.simulation.leaps.leap import even_steps, noisy_steps
+from twinlens.simulation.noise import Factors, Noise
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.state.steps import StepEnds
-from twinlens.simulation.work import DONE, UNFINISHED, Ints, Served, Tokens, Work
+from twinlens.simulation.work import DONE, UNFINISHED, Floats, Ints, Served, Tokens, Work
 
 
-def is_plain(rules: Rules, noise: Noise | None) -> bool:
-    """Whether the loop below follows these rules; where blocks turn out to be few, it says so on its way."""
-    odd = (
-        rules.sliding_window, rules.max_model_len, noise, rules.long_prefill_token_threshold or None,
-        rules.num_speculative_tokens or None, rules.enable_prefix_caching or None,
-    )  # fmt: skip
-    if any(each is not None for each in odd):
+def is_plain(rules: Rules, work: Work) -> bool:
+    """Whether the loop below follows these rules on this work; where blocks turn out to be few, it says so then."""
+    if rules.sliding_window is not None or rules.long_prefill_token_threshold or rules.num_speculative_tokens:
         return False
     orderly = rules.batching == "continuous" and rules.scheduling_policy == "fcfs" and rules.enable_chunked_prefill
-    return orderly and rules.max_num_seqs <= rules.max_num_batched_tokens
+    fits = rules.max_model_len is None or not np.any(work.prompt_tokens + work.output_tokens > rules.max_model_len)
+    new = not rules.enable_prefix_caching or not _shares(work, rules.block_size)
+    return orderly and rules.max_num_seqs <= rules.max_num_batched_tokens and fits and new
+
+
+def _shares(work: Work, block_size: int) -> bool:
+    """Whether a prefix cache may find a block of one prompt for another."""
+    if work.group is None or work.shared_tokens is None:
+        return False
+    return bool(np.any((work.group >= 0) & (work.shared_tokens >= block_size)))
 
 
 @dataclass(slots=True)
 class Plain:
     """One engine: requests that have come, in order, and the times of the first of them, as they become known.
 
-    `stretches`: of its steps, as `StepEnds` keeps them; None where no token times are wanted.
+    `stretches`: of its steps, as `StepEnds` keeps them; None where no token times are wanted. `factors`: its noise.
     """
 
     arrival_s: list[float] = field(default_factory=list)
@@ -49,13 +55,16 @@ class Plain:
     end_s: list[float] = field(default_factory=list)
     first_step: list[int] = field(default_factory=list)
     stretches: list[float] | None = None
+    factors: Factors | None = None
 
 
-def serve_plainly(work: Work, law: StepLaw, rules: Rules, *, tokens: bool, horizon_s: float | None) -> Served | None:
+def serve_plainly(
+    work: Work, law: StepLaw, rules: Rules, noise: Noise | None, *, tokens: bool, horizon_s: float | None
+) -> Served | None:
     """All of the work through the plainest engine; None where blocks are few. The work has been checked."""
     engine = Plain(
         work.arrival_s.tolist(), work.prompt_tokens.tolist(), work.output_tokens.tolist(),
-        stretches=[] if tokens else None,
+        stretches=[] if tokens else None, factors=noise.stream() if noise else None,
     )  # fmt: skip
     if next(passing(engine, law, rules, [len(work)], 0, math.inf), None) is None:
         return None
@@ -78,6 +87,9 @@ def passing(
     lines = [(each.fixed_s, each.row_s, each.context_s, each.token_s, each.pair_s) for each in law.parts]
     (fixed_s, row_s, context_s, token_s, pair_s), *others = lines
     arrival_s, prompt, output, stretches = engine.arrival_s, engine.prompt, engine.output, engine.stretches
+    factors, noise_at, shortest_s = engine.factors, -1, fixed_s
+    if factors is not None:
+        shortest_s *= float(factors.noise.factors.min())
     start_s, first_s, end_s, first_step = engine.start_s, engine.first_s, engine.end_s, engine.first_step
     count, head, half, done, rows, steps, reserved = len(prompt), 0, -1, 0, 0, 0, 0
     now, context = 0.0, 0
@@ -92,7 +104,7 @@ def passing(
         left, begin = budget - rows, now
         if half >= 0 or (head < count and rows < seats and left and arrival_s[head] <= now):
             if now >= until_s:
-                until_s = yield now + fixed_s
+                until_s = yield now + shortest_s
                 count = len(prompt)
                 continue
             pieces = more = pairs = 0
@@ -124,6 +136,8 @@ def passing(
             lasts = fixed_s + row_s * (rows + pieces) + context_s * context + token_s * more + pair_s * pairs
             for a, b, c, d, e in others:
                 lasts = max(lasts, a + b * (rows + pieces) + c * context + d * more + e * pairs)
+            if factors is not None:
+                lasts *= factors.next()
             if stretches is not None:
                 stretches += (begin, 1, lasts, 0.0, -1)
             now, steps, context = now + lasts, steps + 1, context + rows
@@ -132,15 +146,25 @@ def passing(
             most, each_s, growth_s = ends[0][0] - steps, fixed_s + row_s * rows + context_s * context, context_s * rows
             if others:
                 each_s, growth_s, most = _slowest(lines, rows, context, most)
-            lasts = most * (each_s + growth_s * (most - 1) / 2)
-            if head < count and rows < seats and left and lasts >= arrival_s[head] - now:
-                most, lasts = even_steps(each_s, growth_s, most, arrival_s[head] - now)
-            elif now + lasts > until_s:
+            wait_s = arrival_s[head] - now if head < count and rows < seats and left else math.inf
+            if factors is None:
+                lasts = most * (each_s + growth_s * (most - 1) / 2)
+                if lasts >= wait_s:
+                    most, lasts = even_steps(each_s, growth_s, most, wait_s)
+            else:
+                factors.fill()
+                noise_at = factors.place
+                most, lasts = noisy_steps(
+                    factors, each_s, growth_s, min(most, len(factors.factors) - factors.at), wait_s
+                )
+            if wait_s == math.inf and now + lasts > until_s:
                 until_s = yield now + lasts
                 count = len(prompt)
                 continue
+            if factors is not None:
+                factors.at += most
             if stretches is not None:
-                stretches += (begin, most, each_s, growth_s, -1)
+                stretches += (begin, most, each_s, growth_s, noise_at)
             now, steps, context = now + lasts, steps + most, context + most * rows
         if now > until_s and ((ends and ends[0][0] <= steps) or any(output[each] == 1 for each in ready)):
             while now > until_s:
@@ -203,22 +227,22 @@ def _tokens(engines: Sequence[Plain], chosen: Ints, back: Ints, horizon_s: float
         np.concatenate([np.array(getattr(each, name), dtype=np.int64) for each in engines])[back]
         for name in ("first_step", "output")
     )
-    kept = [StepEnds(None, each.stretches) for each in engines if each.stretches is not None]
+    kept = [StepEnds(each.factors, each.stretches) for each in engines if each.stretches is not None]
     if not kept:
         return None
     ends_s = [each.written() for each in kept]
     if horizon_s is not None:
-        passed = np.array([_begun(each.stretches, horizon_s) for each in kept])
+        passed = np.array([_begun(each.stretches, own_s, horizon_s) for each, own_s in zip(kept, ends_s, strict=True)])
         ends_s = [each[:steps] for each, steps in zip(ends_s, passed, strict=True)]
         moments = np.clip(passed[chosen] - first_step, 0, moments)
     return Tokens(tuple(ends_s), first_step, moments, {})
 
 
-def _begun(stretches: list[float], until_s: float) -> int:
-    """Steps that begin before a moment."""
+def _begun(stretches: list[float], ends_s: Floats, until_s: float) -> int:
+    """Steps that begin before a moment: those of a stretch begin where the one before ends."""
     table = np.array(stretches).reshape(-1, 5)
     last = int(np.searchsorted(table[:, 0], until_s)) - 1
     if last < 0:
         return 0
-    start_s, most, first_s, growth_s, _ = table[last].tolist()
-    return int(table[:last, 1].sum()) + even_steps(first_s, growth_s, int(most), until_s - start_s)[0]
+    before = int(table[:last, 1].sum())
+    return before + 1 + int(np.searchsorted(ends_s[before : before + int(table[last, 1]) - 1], until_s))

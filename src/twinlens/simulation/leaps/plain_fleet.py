@@ -14,27 +14,31 @@ import numpy as np
 
 from twinlens.simulation.law import StepLaw
 from twinlens.simulation.leaps.first_come import Plain, outcome_of, passing
+from twinlens.simulation.noise import Noise
 from twinlens.simulation.routing import BLIND, Router, Routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import rows_of
 from twinlens.simulation.work import Served, Work
 
 _SURELY = 1 - 1e-9
-"""An answer takes at least its steps' fixed seconds, but for what is lost in rounding."""
+"""An answer takes at least the shortest of steps for each token, but for what is lost in rounding."""
 
 
 def serve_plain_fleet(
     work: Work,
-    machines: Sequence[tuple[StepLaw, Rules]],
+    machines: Sequence[tuple[StepLaw, Rules, Noise | None]],
     routing: Routing,
     *,
     tokens: bool,
     horizon_s: float | None,
 ) -> Served | None:
     """All of the work through engines that are always there; None where one has few blocks. The work was checked."""
-    engines = [Plain(stretches=[] if tokens else None) for _ in machines]
+    engines = [
+        Plain(stretches=[] if tokens else None, factors=noise.stream(i) if noise else None)
+        for i, (_, _, noise) in enumerate(machines)
+    ]
     loads, router = [0] * len(machines), Router(routing)
-    passes = [passing(engine, *machine, loads, i, 0.0) for i, (engine, machine) in
+    passes = [passing(engine, law, rules, loads, i, 0.0) for i, (engine, (law, rules, _)) in
               enumerate(zip(engines, machines, strict=True))]  # fmt: skip
     for each in passes:
         next(each)
@@ -43,8 +47,11 @@ def serve_plain_fleet(
             chosen = [router.choose(range(len(machines)), 0.0, -1, float) for _ in range(len(work))]
             _handed_out(work, engines, chosen)
         else:
-            fixed_s = [_SURELY * law.parts[0].fixed_s for law, _ in machines]
-            chosen = _looking(work, engines, passes, loads, router, fixed_s)
+            least_s = [
+                _SURELY * law.parts[0].fixed_s * (float(noise.factors.min()) if noise else 1.0)
+                for law, _, noise in machines
+            ]
+            chosen = _looking(work, engines, passes, loads, router, least_s)
         for each in passes:
             each.send(math.inf)
     except StopIteration:
@@ -68,10 +75,13 @@ def _looking(
     passes: Sequence[Generator[float, float, None]],
     loads: list[int],
     router: Router,
-    fixed_s: Sequence[float],
+    least_s: Sequence[float],
 ) -> list[int]:
-    """Each request goes where the router sends it by the queues of that moment. `turns`: engines by the moment before
-    which nobody of theirs is done, `quiet_s`, with moments that no longer hold among them."""
+    """Each request goes where the router sends it by the queues of that moment. `least_s`: of a step of each engine.
+
+    `turns`: engines by the moment before which nobody of theirs is done, `quiet_s`, with moments that no longer hold
+    among them.
+    """
     quiet_s, turns, chosen = [math.inf] * len(engines), [(math.inf, -1)], []
     alive, load = range(len(engines)), loads.__getitem__
     for now_s, prompt, output, _, group, _ in rows_of(work):
@@ -88,7 +98,7 @@ def _looking(
         engine.prompt.append(prompt)
         engine.output.append(output)
         loads[place] += 1
-        due_s = now_s + output * fixed_s[place]
+        due_s = now_s + output * least_s[place]
         if due_s < quiet_s[place]:
             quiet_s[place] = due_s
             heapq.heappush(turns, (due_s, place))
