@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
-from twinlens.simulation.training.day import Day, Device, day_of, fewest, flips_at, is_enough
+from twinlens.simulation.training.day import Day, Device, day_of, fewest, flips_at, is_enough, turn_of
 from twinlens.simulation.training.gaps import in_gaps
 from twinlens.theory.waiting.shared import steps_in_gaps_per_s, wait_beside_training_s
 
@@ -91,6 +91,20 @@ def test_sharing_stops_to_pay_where_its_slowdown_takes_a_device_more() -> None:
     assert fewest("apart", flat, BOX).devices == 2
     assert flips_at("together", flat, BOX) == pytest.approx(8.0, rel=1e-6)
     assert flips_at("by-hour", flat, BOX) == 0.0  # no hour is without requests
+
+
+def test_the_nearest_turns_of_an_answer_by_hand() -> None:
+    """0.25 steps/s asked of 2/s. At 2, 10, 2, 2 /s a box of 10/s serves and trains never, so there are two, as
+    apart. A little more, and two serve at the peak, of which one trains in the rest of the day: 2 against 3."""
+    day = Day(np.array([2.0, 10.0, 2.0, 2.0]), 21_600.0, steps=0.25 * 86_400)
+    turn = turn_of("by-hour", day, replace(BOX, switch_s=0.0), most=4.0)
+    assert not turn.saves
+    assert turn.below is None
+    assert turn.above == pytest.approx(1.0, rel=2e-3)
+    more = turn_of("by-hour", replace(day, rate_per_s=1.5 * day.rate_per_s), replace(BOX, switch_s=0.0), most=3.0)
+    assert more.saves
+    assert more.below == pytest.approx(1 / 1.5, rel=2e-3)
+    assert more.above is None
 
 
 @settings(max_examples=40)

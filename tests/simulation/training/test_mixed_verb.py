@@ -110,7 +110,12 @@ def test_mixed_work_that_cannot_be_is_refused_in_a_sentence(law: Path, changes: 
     assert why in " ".join(told.stderr.split())
 
 
-def test_a_training_spec_in_front_is_refused(law: Path) -> None:
+def test_a_law_without_training_and_a_training_spec_in_front_are_refused(law: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone.toml"
+    alone.write_text(LAW.partition("[")[0])
+    told = call("chat", "--with", "pretrain@precision=bf16", "--law", alone, "--at", "rate_per_s=4", "--set", "steps=9")
+    assert told.exit_code == 2
+    assert "the law 'alone.toml' is of serving alone" in " ".join(told.stderr.split())
     told = call("pretrain", "--with", "chat", "--law", law)
     assert told.exit_code == 2
     assert "name the serving spec first" in " ".join(told.stderr.split())

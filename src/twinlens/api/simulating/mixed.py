@@ -68,7 +68,7 @@ def _way_json(one: Share) -> dict[str, Any]:
         "served_share": one.outcome.served_share, "switches": one.outcome.switches,
         "latency": [{"rate_per_s": rate, "figure": encode(figure)} for rate, figure in one.latency.items()],
         "steps_per_day": encode(one.steps), "finish_s": encode(one.finish),
-        "fewest_devices": None if one.needs is None else one.needs.devices, "flips_at": one.flips,
+        "fewest_devices": None if one.needs is None else one.needs.devices, "turn": encode(one.turn),
     }  # fmt: skip
 
 

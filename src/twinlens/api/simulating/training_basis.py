@@ -114,6 +114,8 @@ def factors_of(ranks: int, said: TrainingSettings) -> tuple[float, ...]:
 def quoted(path: Path, spec: RunSpec, said: TrainingSettings, ranks: int) -> Known:
     """A table of seconds: step_s, or forward_s and backward_s of the parts of a pipeline. Raises BadInput (TL250)."""
     data = table_of(path)
+    if "training" not in data and ("fixed_s" in data or "parts" in data):
+        raise BadInput(f"the law {path.name!r} is of serving alone; add [training] with step_s = 0.5", code=UNREADABLE)
     beside = data.get("training", data)  # beside a law of serving it is a table of its own
     if not isinstance(beside, dict):
         raise BadInput("[training] of a law is a table: step_s = 0.5", code=UNREADABLE)

@@ -10,6 +10,7 @@ import numpy as np
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Block, Cell, Document, Drawing, Line, Notes, Table, row
 from twinlens.reporting.simulated.training import cell, time_unit, time_words
+from twinlens.simulation.training.day import Turn
 from twinlens.simulation.training.mix import Mix, Share, period_words
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import DAY_S, RATIO, SECONDS, digits, scale, show
@@ -111,15 +112,18 @@ def _flips(found: Mix) -> Iterator[str]:
     yield f"within {digits(found.within_s / divisor)} {unit}: " + ", ".join(
         f"{each.needs.devices} devices {_NAMES[each.way]}" for each in found.ways if each.needs is not None
     )
-    for each in found.ways:
-        if each.way == "apart":
-            continue
-        if each.flips is None:
-            yield f"{_NAMES[each.way]} needs fewer devices than apart up to 1,000 times the requests"
-        elif each.flips:
-            yield f"{_NAMES[each.way]} needs as many devices as apart from {digits(each.flips)} × the requests on"
-        else:
-            yield f"{_NAMES[each.way]} needs no fewer devices than apart, whatever the rate"
+    yield from (f"{_NAMES[each.way]} {_turn_words(each.turn)}" for each in found.ways if each.turn is not None)
+
+
+def _turn_words(turn: Turn) -> str:
+    """ "needs fewer devices than apart from 0.4 to 1.3 × the requests"."""
+    ends = [None if end is None else digits(end) for end in (turn.below, turn.above)]
+    if turn.saves:
+        where = f"from {ends[0]} × the requests" if ends[0] else "however few the requests"
+        return f"needs fewer devices than apart, {where} {f'to {ends[1]} × them' if ends[1] else 'on'}"
+    other = [f"below {ends[0]} ×" if ends[0] else "", f"above {ends[1]} ×" if ends[1] else ""]
+    where = " and ".join(filter(None, other))
+    return f"needs no fewer devices than apart{f'; it does {where} the requests' if where else ', whatever the rate'}"
 
 
 def _doubts(found: Mix) -> Iterator[str]:

@@ -126,6 +126,41 @@ def flips_at(way: Way, day: Day, device: Device, most: float = 1000.0) -> float 
     return high if low else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """`saves`: a way needs fewer devices than both kinds of work apart. `below`, `above`: the nearest factors on the
+    day's rates, to each side of 1, at which that changes; None where it does not."""
+
+    saves: bool
+    below: float | None
+    above: float | None
+
+
+def turn_of(way: Way, day: Day, device: Device, most: float = 1000.0) -> Turn:
+    """Where the answer flips, around the rates that were asked and up to a factor of `most` to each side."""
+
+    def saves(factor: float) -> bool:
+        scaled = replace(day, rate_per_s=day.rate_per_s * factor)
+        return fewest(way, scaled, device).devices < fewest("apart", scaled, device).devices
+
+    now = saves(1.0)
+    steps = np.geomspace(1.0, most, 61)[1:]
+    return Turn(now, _changes(saves, now, 1 / steps), _changes(saves, now, steps))
+
+
+def _changes(saves: Callable[[float], bool], now: bool, tried: Floats) -> float | None:
+    """The first of some factors at which the answer is another, to a thousandth."""
+    near = 1.0
+    for far in tried.tolist():
+        if saves(far) != now:
+            while max(near, far) / min(near, far) > 1.001:
+                middle = math.sqrt(near * far)
+                near, far = (middle, far) if saves(middle) == now else (near, middle)
+            return float(far)
+        near = far
+    return None
+
+
 def _first(holds: Callable[[int], bool], most: int) -> int | None:
     """The least whole number from 1 on for which it holds, of what holds for all above."""
     high = 1

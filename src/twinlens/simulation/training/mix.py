@@ -14,7 +14,7 @@ from twinlens.simulation.points.basis import Basis
 from twinlens.simulation.points.figures import band
 from twinlens.simulation.points.smallest import keeps_surely
 from twinlens.simulation.points.sweep import Point, simulate_point, with_seeds
-from twinlens.simulation.training.day import Day, Device, Outcome, Way, day_of, fewest, flips_at
+from twinlens.simulation.training.day import Day, Device, Outcome, Turn, Way, day_of, fewest, turn_of
 from twinlens.simulation.training.forecast import Forecast
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec
@@ -30,7 +30,7 @@ class Share:
     seconds until all are trained. `latency`: of the metric that decides, by the rate of a period, None at 0.
 
     `needs`: the fewest devices that serve all and train in the time asked, None where no time was asked.
-    `flips`: the factor on the day's rates from which it needs as many devices as both apart, None where it never does.
+    `turn`: where it begins or ceases to need fewer devices than both apart, likewise.
     """
 
     way: Way
@@ -39,7 +39,7 @@ class Share:
     finish: Estimate
     latency: Mapping[float, Estimate]
     needs: Outcome | None = None
-    flips: float | None = None
+    turn: Turn | None = None
 
     @property
     def worst(self) -> Estimate | None:
@@ -120,8 +120,8 @@ def shared(
         finish = Estimate(None, SECONDS, steps.method, "simulated", reason="nothing is left in which to train")
     outcome = day_of(way, day, device, devices)
     needs = fewest(way, day, device) if within_s is not None else None
-    flips = flips_at(way, day, device) if within_s is not None and way != "apart" else None
-    return Share(way, outcome, steps, finish, latency, needs, flips)
+    turn = turn_of(way, day, device) if within_s is not None and way != "apart" else None
+    return Share(way, outcome, steps, finish, latency, needs, turn)
 
 
 def rate_of_each(day: Day, outcome: Outcome) -> dict[float, float]:
