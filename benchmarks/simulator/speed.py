@@ -17,6 +17,7 @@ import numpy as np
 
 from twinlens.simulation.fleet import Replica, serve_fleet
 from twinlens.simulation.law import one
+from twinlens.simulation.noise import Noise
 from twinlens.simulation.routing import Policy, Routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
@@ -50,6 +51,9 @@ def cases(requests: int) -> list[Case]:
     tight = work_of(requests // 4, 40.0)
     fleet = [Replica(Rules(), LAW)] * 16
 
+    noise = Noise(np.random.default_rng(0).gamma(100, 1 / 100, 2000))
+    shipped = Rules(num_gpu_blocks=6000, max_model_len=40_000, enable_prefix_caching=True)
+
     def whole_times() -> object:
         return all_token_times_s(serve(work, LAW, Rules()))
 
@@ -64,6 +68,7 @@ def cases(requests: int) -> list[Case]:
         Case("one place", requests, 100_000, lambda: serve(lone, LAW, Rules(max_num_seqs=1), tokens=False)),
         Case("all token times written", requests, 40_000, whole_times),
         Case("blocks counted", requests, 100_000, bounded(6000, work)),
+        Case("noise, and vLLM's rules as shipped", requests, 40_000, lambda: serve(work, LAW, shipped, noise=noise)),
         Case("constant preemption", len(tight), 10_000, bounded(700, tight)),
         Case("fleet of 16, random", requests, 100_000, routed("random")),
         Case("fleet of 16, two choices", requests, 50_000, routed("two-choices")),
