@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
-from twinlens.simulation.training.day import Day, Device, day_of, fewest, flips_at, is_enough, turn_of
+from twinlens.simulation.training.day import Day, Device, day_of, fewest, is_enough, turn_of
 from twinlens.simulation.training.gaps import in_gaps
 from twinlens.theory.waiting.shared import steps_in_gaps_per_s, wait_beside_training_s
 
@@ -89,8 +89,11 @@ def test_sharing_stops_to_pay_where_its_slowdown_takes_a_device_more() -> None:
     flat = Day(np.array([1.0]), 86_400.0, steps=0.25 * 86_400)
     assert fewest("together", flat, BOX).devices == 1
     assert fewest("apart", flat, BOX).devices == 2
-    assert flips_at("together", flat, BOX) == pytest.approx(8.0, rel=1e-6)
-    assert flips_at("by-hour", flat, BOX) == 0.0  # no hour is without requests
+    together = turn_of("together", flat, BOX)
+    assert together.saves
+    assert together.below is None
+    assert together.above == pytest.approx(8.0, rel=2e-3)
+    assert turn_of("by-hour", flat, BOX).saves is False, "no hour is without requests"
 
 
 def test_the_nearest_turns_of_an_answer_by_hand() -> None:

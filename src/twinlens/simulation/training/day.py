@@ -102,30 +102,6 @@ def fewest(way: Way, day: Day, device: Device) -> Outcome:
     return day_of(way, day, device, most)
 
 
-def flips_at(way: Way, day: Day, device: Device, most: float = 1000.0) -> float | None:
-    """The first factor on the day's rates with which this way needs as many devices as both kinds of work apart.
-
-    None where it needs fewer up to `most` times the rates. Of ways that need fewer from the beginning; 0 otherwise.
-    """
-
-    def saves(factor: float) -> bool:
-        scaled = replace(day, rate_per_s=day.rate_per_s * factor)
-        return fewest(way, scaled, device).devices < fewest("apart", scaled, device).devices
-
-    tried = np.geomspace(1e-3, most, 121)
-    low = 0.0
-    for high in tried.tolist():
-        if not saves(high):
-            break
-        low = high
-    else:
-        return None
-    for _ in range(40 if low else 0):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if saves(middle) else (low, middle)
-    return high if low else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Turn:
     """`saves`: a way needs fewer devices than both kinds of work apart. `below`, `above`: the nearest factors on the
