@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import twinlens as tl
-from material import for_rows, inference, study_of, training, twinlens
+from material import called, for_rows, inference, study_of, training
 from twinlens.cli.main import app
 from twinlens.errors import BadInput
 from twinlens.spec.load import dump
@@ -41,7 +41,7 @@ def test_verbs_have_the_same_names_in_both_places() -> None:
 
 
 def test_what_is_listed_is_what_the_command_prints() -> None:
-    printed = json.loads(twinlens("list", "precisions", "--json").stdout)
+    printed = json.loads(called("list", "precisions", "--json").stdout)
     assert tl.list("precisions") == printed
     with pytest.raises(BadInput, match="cannot list 'precision'"):
         tl.list("precision")
@@ -112,7 +112,7 @@ def test_the_whole_way_in_python(tmp_path: Path) -> None:
 def test_show_is_what_the_command_prints(tmp_path: Path) -> None:
     for make in (training, inference):
         tl.measure(study_of(make("fake", protocol=for_rows(60))), out=tmp_path)
-    printed = twinlens("show", tmp_path).stdout
+    printed = called("show", tmp_path).stdout
     shown = tl.show(*tl.read(tmp_path))
     assert printed.split() == shown.split()
     assert max(len(line) for line in shown.splitlines()) <= 80

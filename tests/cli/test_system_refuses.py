@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from material import twinlens
+from material import called, twinlens
 from twinlens.cli.screen import sentences
 from twinlens.record.store import write_json
 
@@ -82,8 +82,8 @@ def test_measuring_into_a_read_only_folder_is_one_sentence_with_the_path(spec: P
 
 
 def test_a_report_into_no_folder_is_refused_and_none_is_made(measured_runs: Path, tmp_path: Path) -> None:
-    done = twinlens("report", measured_runs, "-o", tmp_path / "none" / "x.html")
-    assert done.returncode == 2
+    done = called("report", measured_runs, "-o", tmp_path / "none" / "x.html")
+    assert done.exit_code == 2
     assert f"there is no folder '{tmp_path / 'none'}'" in done.stderr
     assert not (tmp_path / "none").exists()
 
@@ -106,6 +106,6 @@ def test_no_line_of_piped_output_ends_in_spaces(measured_runs: Path, how: list[s
 
 @pytest.mark.parametrize("columns", ["", "0", "wide", "-4", "7", "40"])
 def test_a_width_that_is_none_is_eighty_and_a_narrow_one_is_kept_to(measured_runs: Path, columns: str) -> None:
-    done = twinlens("show", measured_runs, COLUMNS=columns)
-    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    done = called("show", measured_runs, COLUMNS=columns)
+    assert (done.exit_code, done.exception, "Traceback" in done.stderr) == (0, None, False), done.stderr
     assert max(map(len, done.stdout.splitlines())) <= {"7": 20, "40": 40}.get(columns, 80)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from material import fixed, inference, measured, run_json, study_of, twinlens
+from material import called, fixed, inference, measured, run_json, study_of
 from twinlens.errors import BadInput
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.study import Outcome, measure_study
@@ -123,9 +123,9 @@ def test_the_ratio_of_two_servers_has_an_interval_beside_rates_of_each(
 
 
 def test_show_and_json_have_it(played: tuple[Outcome, dict[str, list[Sent]]]) -> None:
-    shown = twinlens("show", played[0].folder, "--all")
+    shown = called("show", played[0].folder, "--all")
     assert "ratios from paired slices" in shown.stdout, shown.stderr
-    (one,) = json.loads(twinlens("show", played[0].folder, "--json").stdout)["paired"]
+    (one,) = json.loads(called("show", played[0].folder, "--json").stdout)["paired"]
     assert one["metric"] == "output_tokens_per_s"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from material import study_of, training, twinlens
+from material import called, study_of, training
 from twinlens.measurement.study import Outcome, measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.codec import encode
@@ -144,7 +144,7 @@ def test_html_has_the_table_and_the_sentence(outcome: Outcome) -> None:
 
 
 def test_json_holds_the_ratio_beside_the_runs(outcome: Outcome) -> None:
-    shown = twinlens("show", outcome.folder, "--json")
+    shown = called("show", outcome.folder, "--json")
     data = json.loads(shown.stdout)
     _, found = found_in(outcome)
     assert data["paired"] == json.loads(json.dumps(with_words(paired_json(found))))
@@ -153,21 +153,21 @@ def test_json_holds_the_ratio_beside_the_runs(outcome: Outcome) -> None:
 
 
 def test_show_prints_the_table_from_the_folder_alone(outcome: Outcome) -> None:
-    assert "bf16 / fp32: " in twinlens("show", outcome.folder).stdout
-    assert "ratios from paired slices" in twinlens("show", outcome.folder, "--all").stdout
+    assert "bf16 / fp32: " in called("show", outcome.folder).stdout
+    assert "ratios from paired slices" in called("show", outcome.folder, "--all").stdout
 
 
 def test_show_makes_the_file_of_ratios_again_where_it_says_something_else(outcome: Outcome) -> None:
     path = outcome.folder / "paired.json"
     path.write_text('{"schema": 1, "paired": []}')
-    assert twinlens("show", outcome.folder).returncode == 0
+    assert called("show", outcome.folder).exit_code == 0
     _, found = found_in(outcome)
     assert json.loads(path.read_text())["paired"] == json.loads(json.dumps(paired_json(found)))
     made_ns = path.stat().st_mtime_ns
-    twinlens("show", outcome.folder)
+    called("show", outcome.folder)
     assert path.stat().st_mtime_ns == made_ns, "equal data is not written again"
     path.write_text("{}")
-    twinlens("show", outcome.runs[0].folder)
+    called("show", outcome.runs[0].folder)
     assert path.read_text() == "{}", "one run of several says nothing about the study"
 
 

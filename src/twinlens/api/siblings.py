@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from twinlens.api.already_tried import already_tried
+from twinlens.api.already_tried import already_tried, in_turns
 from twinlens.api.runs import material_of, read
 from twinlens.diagnosis.evidence import evidence_of
 from twinlens.diagnosis.quantise import Sibling
@@ -19,9 +20,8 @@ from twinlens.reporting.view import Material
 from twinlens.stats.estimator.ratio import ratio_of_runs
 from twinlens.stats.estimator.repeats import widened
 from twinlens.stats.metrics.definition import HEADLINE
-from twinlens.stats.paired.ratio import ByTurns, by_turns
+from twinlens.stats.paired.ratio import ByTurns
 from twinlens.stats.paired.slice_rate import Rates
-from twinlens.stats.row_kind import row_kind
 from twinlens.stats.summary.group import Group, Summary, group
 from twinlens.stats.summary.serving import is_served
 from twinlens.units import RATIO
@@ -52,7 +52,8 @@ class Studies:
 
     def tried(self, run: Run) -> tuple[Finding, ...]:
         """Remedies that other runs beside it have, with what they gave."""
-        return already_tried(run, {each[0].id: each for each in (*self._of_study(run), *self._given)}.values())
+        beside = {each[0].id: each for each in (*self._of_study(run), *self._given)}
+        return already_tried(run, beside.values(), self._rates)
 
     def lower_load(self, run: Run, summary: Summary) -> LowerLoad | None:
         """The same work on the same server at the lowest load that is below this run's; None of a server that says how
@@ -78,10 +79,12 @@ class Studies:
         if not (folder / "study.json").exists():
             return ()
         if folder not in self._read:
-            try:
-                self._read[folder] = tuple(material_of(read(folder, skip_broken=True)))
-            except BadInput:
-                self._read[folder] = ()
+            known = {each[0].folder: each for each in self._given}  # their summaries are there already
+            found: list[Material] = []
+            for place in sorted(record.parent for record in folder.glob("*/run.json")):
+                with contextlib.suppress(BadInput):
+                    found += [known[place]] if place in known else material_of(read(place, skip_broken=True))
+            self._read[folder] = tuple(found)
         return self._read[folder]
 
     def _sibling(self, run: Run, own: list[Material], others: list[Material]) -> Sibling | None:
@@ -102,12 +105,7 @@ class Studies:
         return None
 
     def _turns(self, a: Group, b: Group, runs: list[Run]) -> dict[str, ByTurns]:
-        paired = {run.id: run for run in runs if run.sections.pairing}
-        for id, run in paired.items():
-            if id not in self._rates:
-                self._rates[id] = row_kind(run).slices(run)
-        found = by_turns(b, a, paired, {id: self._rates[id] for id in paired})
-        return {each.ratio.metric: each for each in found}
+        return {each.ratio.metric: each for each in in_turns(a, b, runs, self._rates)}
 
 
 def _ratio(a: Group, b: Group, turns: Mapping[str, ByTurns], names: Iterable[str]) -> Estimate:

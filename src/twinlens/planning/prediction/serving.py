@@ -168,6 +168,8 @@ def processor_sharing(
 ) -> tuple[Number, Number]:
     """The step time and the number of others in equilibrium: N = rate · answer · per_token(N), by bisection.
 
+    A single question is cut into 32 parts at a time, which cost as much as one number.
+
     Above `most` there is none: the smallest N that would do is then returned as `most`.
     """
     low, high = (
@@ -175,6 +177,13 @@ def processor_sharing(
         np.asarray(most + 0.0 * rate * answer, dtype=float),
     )
     high = high + 0.0 * low
+    if np.ndim(per_token(high)) == 0:
+        for _ in range(12):
+            parts = np.linspace(low, high, 33)
+            enough = rate * answer * per_token(parts[1:-1]) < parts[1:-1]
+            first = int(np.argmax(enough)) + 1 if enough.any() else 32
+            low, high = parts[first - 1], parts[first]
+        return per_token(high), high
     for _ in range(60):
         middle = (low + high) / 2.0
         above = rate * answer * per_token(middle) < middle
