@@ -99,9 +99,15 @@ def html(document: Document, *, unfolded: bool = False) -> str:
     page = _Page(frozenset(_defined(document.blocks)))
     links = [each for each in document.blocks if isinstance(each, Title | Section) and each.anchor and each.level == 2]
     text = environment().get_template("document.html.j2").render(
-        version=__version__, document=document, parts=list(_parts(document.blocks, page)), many=_MANY, links=links
+        version=__version__, document=document, parts=list(_parts(_below_head(document), page)), many=_MANY, links=links
     )  # fmt: skip
     return text.replace("<details", "<details open") if unfolded else text
+
+
+def _below_head(document: Document) -> Sequence[Block]:
+    """The blocks without a first line that says what the page's head has said: a terminal has no head."""
+    first = document.blocks[0] if document.blocks else None
+    return document.blocks[1:] if isinstance(first, Line) and first.text == document.subject else document.blocks
 
 
 def write(document: Document, path: str | Path, *, unfolded: bool = False) -> Path:

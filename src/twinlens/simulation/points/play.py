@@ -148,7 +148,7 @@ def _pooled(plan: Plan, found: Pooled, law: StepLaw, rules: Rules, horizon_s: fl
         "prefill_busy_share": first.busy_s / whole.span_s if whole.span_s else 0.0,
         "decode_busy_share": second.busy_s / whole.span_s if whole.span_s else 0.0,
         "transfer_s": _mean((found.there_s - found.ready_s)[there]),
-        "transfer_wait_s": _mean((found.there_s - found.ready_s - found.alone_s)[there]),
+        "transfer_wait_s": _mean(np.round(found.there_s - found.ready_s - found.alone_s, 12)[there]),
         "decode_queue_s": _mean(waited_s[~np.isnan(waited_s)]),
     }
     return _played(table, plan, found.whole, whole, figures)
