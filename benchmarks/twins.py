@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.columns import folded
 from benchmarks.published import FOLDER, published
 from twinlens.api.runs import read, summary
 from twinlens.errors import BadInput
@@ -28,7 +29,7 @@ from twinlens.simulation.work import Floats
 from twinlens.stats.summary.serving import is_served
 
 PLACE = FOLDER / "twins.md"
-PACK = FOLDER / "twins" / "fresh-servers.zip"
+PACK = FOLDER / "fresh-servers.zip"
 STUDIES = ("2026-11-21-served-epyc-2core", "2026-11-22-url-epyc-2core")
 _LEVEL = 0.9
 _DRAWS = 40
@@ -235,7 +236,7 @@ def main() -> None:
         folders = [*(published() / name for name in STUDIES), folder / "runs"]
         text = page(list(rows(folders)), list(floors(folders)))
     if asked.save:
-        PLACE.write_text(text, encoding="utf-8")
+        PLACE.write_text(folded(text), encoding="utf-8")
     else:
         print(text, end="")
 

@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from benchmarks.columns import folded
 from benchmarks.published import FOLDER
 from benchmarks.simulator.engine_rows import rows
 from twinlens.record.request import Requests
@@ -130,7 +131,7 @@ def main() -> None:
     asked = parser.parse_args()
     text = "\n".join(lines(asked.worlds)) + "\n"
     if asked.save:
-        PLACE.write_text(text, encoding="utf-8")
+        PLACE.write_text(folded(text), encoding="utf-8")
     print(text, end="")
 
 

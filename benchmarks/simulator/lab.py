@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.columns import folded
 from benchmarks.published import FOLDER
 from benchmarks.twins import PACK
 from twinlens.api.runs import read
@@ -133,7 +134,7 @@ def main() -> None:
         with unpacked(PACK) as folder:
             text = page([run for run in read(folder / "runs") if run.spec.point.admission])
     if asked.save:
-        PLACE.write_text(text, encoding="utf-8")
+        PLACE.write_text(folded(text), encoding="utf-8")
     print(text, end="")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.columns import folded
 from twinlens.simulation.engine import Engine
 from twinlens.simulation.law import StepLaw, one
 from twinlens.simulation.rules import Rules
@@ -204,7 +205,7 @@ def main() -> None:
     asked = parser.parse_args()
     text = page(rows(share=asked.share))
     if asked.save:
-        PLACE.write_text(text, encoding="utf-8")
+        PLACE.write_text(folded(text), encoding="utf-8")
     else:
         print(text, end="")
 

@@ -19,6 +19,7 @@ from multiprocessing.synchronize import Event
 import numpy as np
 from scipy import stats
 
+from benchmarks.columns import folded
 from benchmarks.published import FOLDER
 from twinlens.executors.registry import server, trainer
 from twinlens.record.request import Request
@@ -52,7 +53,7 @@ def main() -> None:
     asked = parser.parse_args()
     text = page(measured(asked.rounds, asked.slice_s), asked.slice_s)
     if asked.save:
-        PLACE.write_text(text, encoding="utf-8")
+        PLACE.write_text(folded(text), encoding="utf-8")
     print(text, end="")
 
 

@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
+from benchmarks.columns import folded
 from benchmarks.published import FOLDER
 from twinlens.simulation.fleet import Replica, serve_fleet
 from twinlens.simulation.law import one
@@ -184,7 +185,7 @@ def main() -> None:
     asked = parser.parse_args()
     text = page(asked.share)
     if asked.save:
-        PLACE.write_text(text, encoding="utf-8")
+        PLACE.write_text(folded(text), encoding="utf-8")
     else:
         print(text, end="")
 
