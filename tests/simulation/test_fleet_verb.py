@@ -152,7 +152,7 @@ def test_a_simulated_server_has_one_number_of_engines() -> None:
     (("--replicas", "2", "--failing", "20s"), "--failing says when a replica dies and for how long"),
     (("--replicas", "2", "--failing", "999s:2s"), "the replica dies at 999 s, and requests come for"),
     (("--replicas", "2", "--slow", "none"), "--slow is a factor such as 1.5, not 'none'"),
-    (("--replicas", "2", "--at", "concurrency=4"), "a fleet takes requests by a schedule"),
+    (("--replicas", "2", "--at", "concurrency=4", "--failing", "2s:1s"), "wait for answers"),
     (("--replicas", "2", "--batching", "static(8)"), "a fleet takes requests as they arrive"),
     (("--replicas", "search", "--seeds", "1"), "one simulation has none: --seeds 2 or more"),
     (("--replicas", "search", "--set", "workload.slo.itl_s=0.1"), "--replicas search cannot keep itl_s"),

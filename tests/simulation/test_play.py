@@ -18,8 +18,9 @@ from twinlens.schedule.build import planned_load
 from twinlens.simulation.engine import Engine
 from twinlens.simulation.law import Affine, StepLaw, one
 from twinlens.simulation.points.basis import Basis, binding, capacity
+from twinlens.simulation.points.drive import drive
 from twinlens.simulation.points.figures import figures_of, over_repeats
-from twinlens.simulation.points.play import drive, play
+from twinlens.simulation.points.play import play
 from twinlens.simulation.rules import Rules
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec
@@ -46,7 +47,7 @@ def test_rows_are_those_that_a_client_would_write() -> None:
 def test_a_schedule_driven_step_by_step_gives_the_rows_of_one_served_whole() -> None:
     spec = spec_of(20.0, seconds=20.0)
     whole = play(spec, LAW, Rules())
-    stepped = drive(planned_load(spec).schedule, Engine(Rules(), LAW), LAW)
+    stepped = drive(planned_load(spec).schedule, [Engine(Rules(), LAW)], LAW)
     ordered = Requests.from_table(stepped.table.sort_by("intended_ns"))
     whole_rows = Requests.from_table(whole.table)
     assert (ordered.offsets == whole_rows.offsets).all()

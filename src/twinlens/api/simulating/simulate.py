@@ -193,7 +193,7 @@ def _refuse_waiting(runs: Sequence[RunSpec], fleets: Fleets) -> None:
                 f"the replica dies at {dies_s:g} s, and requests come for {run.protocol.duration_s:g} s: an earlier "
                 "--failing, or a longer protocol.duration_s", code=UNREADABLE)  # fmt: skip
         plan = planned_load(run).plan
-        refuse_waiting(run, plan is not None and not (plan.intended_ns == NONE).any())
+        refuse_waiting(run, plan is not None and not (plan.intended_ns == NONE).any(), fleets.each[0])
         if fleets.searched:
             slo_of(run)
 

@@ -10,7 +10,7 @@ import numpy as np
 from twinlens.simulation.law import Origin
 
 if TYPE_CHECKING:
-    from twinlens.simulation.points.play import Played
+    from twinlens.simulation.points.played import Played
 
 UNSAID = "the law says no power; a table may: idle_w = 95, step_j = 2.1"
 OTHER = "the power is that of the machine as it was"

@@ -11,7 +11,7 @@ import numpy as np
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.schedule.admission import held
-from twinlens.simulation.points.play import Played
+from twinlens.simulation.points.played import Played
 from twinlens.simulation.work import Floats
 from twinlens.spec.slo import Slo
 from twinlens.units import JOULES, RATIO, SECONDS, WATTS

@@ -71,13 +71,14 @@ class Fleet:
         return {name: value for name, value in told.items() if value is not None}
 
 
-def refuse_waiting(spec: RunSpec, plan_known: bool) -> None:
-    """Raises BadInput (TL250) for a load that a fleet does not serve: it is routed in one pass, as requests arrive."""
+def refuse_waiting(spec: RunSpec, plan_known: bool, fleet: Fleet) -> None:
+    """Raises BadInput (TL250) for a load that a fleet does not serve."""
     if spec.point.admission is not None:
         raise BadInput(
             "a fleet takes requests as they arrive, and this load is held back in batches; leave point.admission out, "
             "or batch in the engines (--batching 'engine:static(8)')", code="TL250")  # fmt: skip
-    if not plan_known:
+    if not plan_known and (fleet.dies_s is not None or fleet.prefill):
+        what = "--failing" if fleet.dies_s is not None else "--pools"
         raise BadInput(
-            "a fleet takes requests by a schedule, and in this load some wait for answers (sessions, or so many in "
-            "flight); give rates (--at rate_per_s=4), or leave --replicas out", code="TL250")  # fmt: skip
+            f"in this load some requests wait for answers (sessions, or so many in flight), and {what} takes requests "
+            f"by a schedule; give rates (--at rate_per_s=4), or leave {what} out", code="TL250")  # fmt: skip

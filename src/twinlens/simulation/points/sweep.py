@@ -17,7 +17,8 @@ from twinlens.simulation.points.basis import Basis, Binding, binding, capacity, 
 from twinlens.simulation.points.energy import energy_of
 from twinlens.simulation.points.figures import figures_of, over_repeats, spread
 from twinlens.simulation.points.fleet import Fleet
-from twinlens.simulation.points.play import Played, play
+from twinlens.simulation.points.play import play
+from twinlens.simulation.points.played import Played
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.work import Ints
 from twinlens.spec.study import RunSpec, Study
