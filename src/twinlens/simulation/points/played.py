@@ -1,4 +1,4 @@
-"""What became of a schedule in virtual time: rows as a client would write them, and what the engines did."""
+"""Results of a schedule played in virtual time: rows as a client would write them, and what the engines did."""
 
 from __future__ import annotations
 
