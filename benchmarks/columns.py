@@ -21,6 +21,14 @@ _MARK = re.compile(r"^(?:[-+*>=|#]+|\d+[.)])$")  # at the beginning of a line th
 _GLUE = "\0"
 
 
+def put(text: str, place: Path, *, save: bool) -> None:
+    """Print a page that a benchmark made, or write it, its paragraphs folded."""
+    if save:
+        place.write_text(folded(text), encoding="utf-8")
+    else:
+        print(text, end="")
+
+
 def pages() -> list[Path]:
     """Every page of the documentation that is held to the width, sorted."""
     rooms = ("docs", "benchmarks", "changelog.d", "tests", "src/twinlens/pages")

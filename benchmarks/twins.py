@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.columns import folded
+from benchmarks.columns import put
 from benchmarks.published import FOLDER, published
 from twinlens.api.runs import read, summary
 from twinlens.errors import BadInput
@@ -47,7 +47,7 @@ In the band: whether the measured figure lies where {level:.0%} of simulations o
 its own draw of the law's constants.
 
 """
-_FIGURES = ("TTFT mean", "TPOT mean", "TTFT p95", "TPOT p95")
+FIGURES = ("TTFT mean", "TPOT mean", "TTFT p95", "TPOT p95")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +138,13 @@ def _row(study: str, name: str, kind: str, taught: str, run: Run, law: FittedLaw
     work, first_s, each_s = arrivals_of(run.requests.own_time())
     rules, _ = rules_of(run)
     counts = (work.arrival_s >= summary(run).verdict.begin_s) & np.isfinite(each_s)
-    measured = _figures(first_s[counts], each_s[counts])
+    measured = figures(first_s[counts], each_s[counts])
     places = np.linspace(0, len(law.draws) - 1, _DRAWS).astype(int)
 
     def simulated(seed: int, afresh: bool) -> Floats:
         used = law.draws[places[seed]] if afresh else law.law
         first, each = served_times(work, used, law.noise, rules, seed)
-        return _figures(first[counts], each[counts])
+        return figures(first[counts], each[counts])
 
     middle = np.mean([simulated(seed, afresh=False) for seed in range(_DRAWS // 4)], axis=0)
     band = np.array([simulated(seed, afresh=True) for seed in range(_DRAWS)])
@@ -153,7 +153,8 @@ def _row(study: str, name: str, kind: str, taught: str, run: Run, law: FittedLaw
     return Row(study, f"{name}, {_lengths(run)}, {_limit(run)}", kind, taught, tuple(middle / measured - 1), held)
 
 
-def _figures(first_s: Floats, each_s: Floats) -> Floats:
+def figures(first_s: Floats, each_s: Floats) -> Floats:
+    """Those of `FIGURES`, in seconds, from the seconds of each request: to its first token, and per later one."""
     return np.array([first_s.mean(), each_s.mean(), np.quantile(first_s, 0.95), np.quantile(each_s, 0.95)])
 
 
@@ -182,7 +183,7 @@ def floors(folders: Sequence[Path]) -> Iterator[tuple[str, str, int, Floats]]:
             for run in (each for server in study.servers for each in server):
                 work, first_s, each_s = arrivals_of(run.requests.own_time())
                 counts = (work.arrival_s >= summary(run).verdict.begin_s) & np.isfinite(each_s)
-                by_rate[_rate(run)].append(_figures(first_s[counts], each_s[counts]))
+                by_rate[_rate(run)].append(figures(first_s[counts], each_s[counts]))
             for rate, found in by_rate.items():
                 if len(found) > 1:
                     yield study.name, rate, len(found), np.log(found).std(axis=0, ddof=1)
@@ -196,7 +197,7 @@ def page(found: Sequence[Row], apart: Sequence[tuple[str, str, int, Floats]]) ->
     ]
     for kind in (ITSELF, RATE, ONE, SEVERAL, ELSE, UNSTEADY):
         chosen = [each for each in found if each.kind == kind]
-        for i, figure in enumerate(_FIGURES if chosen else ()):
+        for i, figure in enumerate(FIGURES if chosen else ()):
             off, held = np.abs([each.errors[i] for each in chosen]), sum(each.held[i] for each in chosen)
             text.append(
                 f"| {kind} | {figure} | {len(off)} | {np.median(off):.1%} | {np.quantile(off, 0.9):.1%} "
@@ -204,7 +205,7 @@ def page(found: Sequence[Row], apart: Sequence[tuple[str, str, int, Floats]]) ->
             )
     text += [
         *("", "Servers started afresh, at the same rate of the same load (standard deviation of the logarithm):", ""),
-        f"| study | rate | servers | {' | '.join(_FIGURES)} |",
+        f"| study | rate | servers | {' | '.join(FIGURES)} |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     text += [
@@ -212,7 +213,7 @@ def page(found: Sequence[Row], apart: Sequence[tuple[str, str, int, Floats]]) ->
         for study, rate, n, spread in apart
     ]
     text += [
-        *("", "Every prediction:", "", f"| study | run | learnt from | {' | '.join(_FIGURES)} | in the band |"),
+        *("", "Every prediction:", "", f"| study | run | learnt from | {' | '.join(FIGURES)} | in the band |"),
         "|---|---|---|---:|---:|---:|---:|---:|",
     ]
     text += [
@@ -235,10 +236,7 @@ def main() -> None:
     with unpacked(PACK) as folder:
         folders = [*(published() / name for name in STUDIES), folder / "runs"]
         text = page(list(rows(folders)), list(floors(folders)))
-    if asked.save:
-        PLACE.write_text(folded(text), encoding="utf-8")
-    else:
-        print(text, end="")
+    put(text, PLACE, save=asked.save)
 
 
 if __name__ == "__main__":

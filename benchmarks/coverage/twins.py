@@ -15,9 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.columns import folded
+from benchmarks.columns import put
 from benchmarks.published import FOLDER
 from benchmarks.simulator.engine_rows import rows
+from benchmarks.twins import FIGURES, figures
 from twinlens.record.request import Requests
 from twinlens.simulation.fit.law import FittedLaw, Setting, fitted, law_of
 from twinlens.simulation.fit.learn import observed_of
@@ -26,13 +27,11 @@ from twinlens.simulation.fit.own_run import arrivals_of, lacking, served_times, 
 from twinlens.simulation.fit.steps import recover
 from twinlens.simulation.law import StepLaw, one
 from twinlens.simulation.rules import Rules
-from twinlens.simulation.work import Floats
 
 PLACE = FOLDER / "coverage-twins.md"
 RULES = Rules(max_num_seqs=16)
 LAW = one(fixed_s=0.012, row_s=0.0012, context_s=2e-6, token_s=2e-4)
 BEFORE_S, RATE_PER_S, HIGHER_PER_S, REQUESTS, NOISE = 0.004, 4.0, 8.0, 160, 0.3
-FIGURES = ("TTFT mean", "TPOT mean", "TTFT p95", "TPOT p95")
 _LEVEL, _DRAWS = 0.9, 40
 _HEAD = """# How often the band of a twin holds a server started afresh
 
@@ -70,10 +69,10 @@ def held(world: World, seed: int) -> tuple[bool, ...]:
     law = learnt([_server(world.spread, RATE_PER_S, rng) for _ in range(world.servers)])
     work, first_s, each_s = arrivals_of(_server(world.spread, world.rate_per_s, rng))
     counts = np.isfinite(each_s)
-    measured = _figures(first_s[counts], each_s[counts])
+    measured = figures(first_s[counts], each_s[counts])
     chosen = rng.choice(len(law.draws), _DRAWS, replace=False)
     band = np.array([
-        _figures(first[counts], each[counts])
+        figures(first[counts], each[counts])
         for number, place in enumerate(chosen)
         for first, each in [served_times(work, law.draws[place], law.noise, law.rules, seed * _DRAWS + number)]
     ])  # fmt: skip
@@ -103,10 +102,6 @@ def _server(spread: float, rate_per_s: float, rng: np.random.Generator) -> Reque
     return rows(arrival_s, prompts, answers, own, RULES, cv=NOISE, seed=int(rng.integers(2**31)))
 
 
-def _figures(first_s: Floats, each_s: Floats) -> Floats:
-    return np.array([first_s.mean(), each_s.mean(), np.quantile(first_s, 0.95), np.quantile(each_s, 0.95)])
-
-
 def lines(count: int) -> Iterator[str]:
     """The page, a world at a time."""
     yield (
@@ -130,9 +125,7 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=100)
     asked = parser.parse_args()
     text = "\n".join(lines(asked.worlds)) + "\n"
-    if asked.save:
-        PLACE.write_text(folded(text), encoding="utf-8")
-    print(text, end="")
+    put(text, PLACE, save=asked.save)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.columns import folded
+from benchmarks.columns import put
 from benchmarks.published import FOLDER
 from benchmarks.twins import PACK
 from twinlens.api.runs import read
@@ -133,9 +133,7 @@ def main() -> None:
     else:
         with unpacked(PACK) as folder:
             text = page([run for run in read(folder / "runs") if run.spec.point.admission])
-    if asked.save:
-        PLACE.write_text(folded(text), encoding="utf-8")
-    print(text, end="")
+    put(text, PLACE, save=asked.save)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.columns import folded
+from benchmarks.columns import put
 from twinlens.simulation.engine import Engine
 from twinlens.simulation.law import StepLaw, one
 from twinlens.simulation.rules import Rules
@@ -204,10 +204,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="share of each stage's seconds")
     asked = parser.parse_args()
     text = page(rows(share=asked.share))
-    if asked.save:
-        PLACE.write_text(folded(text), encoding="utf-8")
-    else:
-        print(text, end="")
+    put(text, PLACE, save=asked.save)
 
 
 if __name__ == "__main__":

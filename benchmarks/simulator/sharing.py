@@ -19,7 +19,7 @@ from multiprocessing.synchronize import Event
 import numpy as np
 from scipy import stats
 
-from benchmarks.columns import folded
+from benchmarks.columns import put
 from benchmarks.published import FOLDER
 from twinlens.executors.registry import server, trainer
 from twinlens.record.request import Request
@@ -52,9 +52,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true", help="write docs/results/sharing.md")
     asked = parser.parse_args()
     text = page(measured(asked.rounds, asked.slice_s), asked.slice_s)
-    if asked.save:
-        PLACE.write_text(folded(text), encoding="utf-8")
-    print(text, end="")
+    put(text, PLACE, save=asked.save)
 
 
 def measured(rounds: int, slice_s: float) -> list[dict[str, Slice]]:

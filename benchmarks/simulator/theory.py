@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 from scipy import stats
 
-from benchmarks.columns import folded
+from benchmarks.columns import put
 from benchmarks.published import FOLDER
 from twinlens.simulation.fleet import Replica, serve_fleet
 from twinlens.simulation.law import one
@@ -184,10 +184,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=10.0, help="times the requests of the test suite")
     asked = parser.parse_args()
     text = page(asked.share)
-    if asked.save:
-        PLACE.write_text(folded(text), encoding="utf-8")
-    else:
-        print(text, end="")
+    put(text, PLACE, save=asked.save)
 
 
 if __name__ == "__main__":

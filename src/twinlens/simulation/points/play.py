@@ -123,11 +123,13 @@ def _pooled(plan: Plan, found: Pooled, law: StepLaw, rules: Rules, horizon_s: fl
     whole = first.beside(second, fleet.prefill / fleet.replicas)
     there = found.there_s <= (math.inf if horizon_s is None else horizon_s)
     waited_s = found.decode.start_s - found.there_s
+    # Two sums of one way differ in their last digits: what is below a picosecond is no wait.
+    wait_s = np.round(found.there_s - found.ready_s - found.alone_s, 12)
     figures = {
         "prefill_busy_share": first.busy_s / whole.span_s if whole.span_s else 0.0,
         "decode_busy_share": second.busy_s / whole.span_s if whole.span_s else 0.0,
         "transfer_s": _mean((found.there_s - found.ready_s)[there]),
-        "transfer_wait_s": _mean(np.round(found.there_s - found.ready_s - found.alone_s, 12)[there]),
+        "transfer_wait_s": _mean(wait_s[there]),
         "decode_queue_s": _mean(waited_s[~np.isnan(waited_s)]),
     }
     return _played(table, plan, found.whole, whole, figures)
