@@ -255,7 +255,7 @@ def _cross_check(counter: _Counter, mean_power_w: float) -> str:
 
 POWER_CAP = "software power cap"
 # NVML's clocks event reasons (nvml.h); idle, application clocks and sync boost are no throttling.
-_REASONS = {
+REASONS = {
     0x4: POWER_CAP,
     0x8: "hardware slowdown",
     0x20: "software thermal slowdown",
@@ -267,7 +267,7 @@ _REASONS = {
 def throttled(telemetry: pa.Table, begin_s: float, end_s: float) -> list[tuple[str, float]]:
     """(reason, share of the window) for each reason for which an accelerator was slowed down."""
     bits = _window(telemetry, "throttle_bits", begin_s, end_s).astype(np.int64)
-    shares = ((reason, float(((bits & bit) != 0).mean()) if bits.size else 0.0) for bit, reason in _REASONS.items())
+    shares = ((reason, float(((bits & bit) != 0).mean()) if bits.size else 0.0) for bit, reason in REASONS.items())
     return [(reason, share) for reason, share in shares if share]
 
 
