@@ -32,7 +32,8 @@ class DeviceWindow:
     `criteria.THROTTLE_REASONS`. `counters`: totals and states as read at the window's end, by names of
     `criteria.COUNTERS`. `missing`: why a counter, or "clock", "temperature", "power", "throttled", could not be read.
     `has_not`: those that a device of its kind does not have at all (a processor has no PCIe width), which no criterion
-    then asks of it.
+    then asks of it. `kind`: its model, such as "NVIDIA H100 80GB HBM3"; `checks`: digests of fixed products on it
+    ("product bf16"), which are the same in every window and on all devices of one kind.
     """
 
     device: str
@@ -44,6 +45,8 @@ class DeviceWindow:
     counters: Mapping[str, int] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
     has_not: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    kind: str = field(default="", metadata=OPTIONAL)
+    checks: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,8 @@ class Window:
     `workload`: the spec's name. `turn`: the turn of one workload that it belongs to, from 1. `begin_s`: seconds of
     test time from the first window, monotonic, without the time in which no test ran. `at_utc`: the wall clock, shown
     and never computed with. `work`: steps or requests that ended in `seconds`; `rate_per_s`: how fast, None where none
-    did; `failed`: those that failed. `checks`: digests by what was checked ("loss of steps 1 to 64", "greedy answers",
-    "product fp32 on cpu"), which are the same in every window of a sound machine. `outcome` is "failed", with `why`,
+    did; `failed`: those that failed. `checks`: digests by what was checked ("loss of steps 1 to 64", "greedy answers"),
+    which are the same in every window of this workload on a sound machine; fixed products are checks of a device. `outcome` is "failed", with `why`,
     where the window could not be measured.
     """
 
