@@ -22,7 +22,19 @@ from twinlens.reporting.judging.listing import listing_document
 from twinlens.reporting.text.fitted import plain
 
 RESULTS = published()
-KINDS = ("kinds", "models", "precisions", "executors", "metrics", "devices", "prices", "examples", "fields", "runs")
+KINDS = (
+    "kinds",
+    "models",
+    "precisions",
+    "executors",
+    "metrics",
+    "devices",
+    "prices",
+    "examples",
+    "fields",
+    "settings",
+    "runs",
+)
 
 
 def listed(kind: str, width: int = 80) -> list[str]:

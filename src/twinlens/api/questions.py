@@ -337,7 +337,7 @@ class List(Question):
     """What is available here: models, examples, metrics, runs …"""
 
     kind: Annotated[str, argument("models, devices, executors, metrics, …", "KIND")] = "kinds"
-    name: Annotated[str, argument("One device or model, with every field.", "NAME")] | None = None
+    name: Annotated[str, argument("A device, a model or an executor in full.", "NAME")] | None = None
     out: Out = Path("runs")
     json_: Json = False
 

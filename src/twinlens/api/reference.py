@@ -33,10 +33,11 @@ def probe(device: str = "auto", **words: Unpack[ProbeWords]) -> Probe:
 def list(
     kind: str = "kinds", name: str | None = None, *, catalogue: str | Path | None = None, **words: Unpack[ListWords]
 ) -> builtins.list[dict[str, Any]]:
-    """The rows of `twinlens list KIND`: models, devices, links, prices, precisions, executors, metrics, examples, runs.
+    """The rows of `twinlens list KIND`: models, devices, links, prices, precisions, executors, settings, metrics,
+    examples, runs.
 
-    With a name, every field of one device or model, or the JSON schema of the question of a verb: `list("schema", "plan
-    fit")`. Raises BadInput (TL204) with the nearest kind or name.
+    With a name, every field of one device or model, every setting of an executor, or the JSON schema of the question
+    of a verb: `list("schema", "plan fit")`. Raises BadInput (TL204) with the nearest kind or name.
     """
     from twinlens.reporting.available import rows_of
     from twinlens.system.home_folder import catalogue_folder

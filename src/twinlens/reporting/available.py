@@ -16,15 +16,18 @@ Row = dict[str, Any]
 
 
 def rows_of(kind: str, out: Path, name: str | None = None, catalogue: Path | None = None) -> list[Row]:
-    """The rows of one kind, or every field of one device or model. `out`: where runs lie; `catalogue`: a user's own.
+    """The rows of one kind, every field of one device or model, or every setting of an executor. `out`: where runs lie;
+    `catalogue`: a user's own.
 
     Raises BadInput (TL204) with the nearest kind or name, and for a name in a kind whose entries have no more to say.
     """
     if kind not in _KINDS and kind not in CATALOGUE_ROWS:
         raise BadInput(f"cannot list {kind!r}; {nearest(kind, [*_KINDS, *CATALOGUE_ROWS])}", code="TL204")
     if name is not None:
+        if kind == "settings":
+            return _settings(out, name)
         if kind not in FIELDS_OF:
-            raise BadInput(f"`list {kind}` takes no name; {nearest(kind, FIELDS_OF)}", code="TL204")
+            raise BadInput(f"`list {kind}` takes no name; {nearest(kind, [*FIELDS_OF, 'settings'])}", code="TL204")
         return FIELDS_OF[kind](name, catalogue)
     return CATALOGUE_ROWS[kind](catalogue) if kind in CATALOGUE_ROWS else _KINDS[kind](out)
 
@@ -113,6 +116,12 @@ def _fields(_: Path) -> list[Row]:
     return [{"field": path, "default": default, "means": description} for path, default, description in rows]
 
 
+def _settings(_: Path, kind: str | None = None) -> list[Row]:
+    from twinlens.reporting.reference.setting_page import settings_listed
+
+    return [*settings_listed(kind)]
+
+
 def _schema(_: Path) -> list[Row]:
     from twinlens.reporting.reference.schema import spec_schema
 
@@ -148,6 +157,7 @@ _KINDS: dict[str, Callable[[Path], list[Row]]] = {
     "metrics": _metrics,
     "examples": _examples,
     "fields": _fields,
+    "settings": _settings,
     "laws": _laws,
     "schema": _schema,
     "runs": _runs,

@@ -1,9 +1,10 @@
-"""The reference as one Markdown document: every field of a spec and every option of an executor in tables."""
+"""The reference as one Markdown document: fields of a spec, options of executors, settings and laws in tables."""
 
 from __future__ import annotations
 
 from twinlens.reporting.reference.law_page import law_table
 from twinlens.reporting.reference.option import option_rows
+from twinlens.reporting.reference.setting_page import setting_table
 from twinlens.spec.field import SpecField, spec_fields
 
 _OPENING = """# Reference of a spec
@@ -14,6 +15,9 @@ begins with `#:schema ./spec.schema.json` (Even Better TOML, taplo). This page i
 """
 _LAWS = """Relations of theory; `twinlens explain price-per-token` has the inputs of one with their units.
 """
+_SETTINGS = """A table `[tune.space]` names them by the short name or the path. `twinlens explain NAME` has the range of
+numbers and the source, `twinlens list settings vllm` those of one executor.
+"""
 
 
 def reference() -> str:
@@ -22,7 +26,18 @@ def reference() -> str:
     for head in dict.fromkeys(row.path.partition(".")[0] for row in spec_fields()):
         rows = [row for row in spec_fields() if row.path == head or row.path.startswith(f"{head}.")]
         parts.append(_part(head, rows))
-    return "\n".join([*parts, _options(), "## Laws\n\n" + _LAWS, *law_table(), ""])
+    return "\n".join(
+        [
+            *parts,
+            _options(),
+            "## Settings that a tuning may vary\n\n" + _SETTINGS,
+            *setting_table(),
+            "",
+            "## Laws\n\n" + _LAWS,
+            *law_table(),
+            "",
+        ]
+    )
 
 
 def _part(head: str, rows: list[SpecField]) -> str:

@@ -1,17 +1,19 @@
-"""The page of a word that is a field of a spec or an option of an executor or of a verb, as Markdown."""
+"""The page of a word that is a field of a spec, a setting, or an option of an executor or of a verb, as Markdown."""
 
 from __future__ import annotations
 
 from twinlens.executors.registry import capabilities, executor_names
 from twinlens.pages.verbs import VerbOption, verb_options
 from twinlens.reporting.reference.option import OptionRow, option_rows
+from twinlens.reporting.reference.setting_page import setting_names, setting_rows, setting_sections
 from twinlens.spec.field import SpecField, spec_fields
 
 _HEEDED = ("executor.device", "executor.threads")
 
 
 def field_page(word: str) -> str | None:
-    """The page of a field or an option: by its path, by the end of one (`protocol.steady_s`), or by its name.
+    """The page of a field, an option or a setting: by its path, by the end of one (`protocol.steady_s`), or by its
+    name.
 
     Where several have this name, each has a section. None where none has it.
     """
@@ -20,10 +22,12 @@ def field_page(word: str) -> str | None:
     options = [row for row in option_rows() if _matches(row.path, plain)]
     dashed = plain.lstrip("_").replace("_", "-")
     said = [option for option in verb_options() if dashed in (option.name, option.row["field"].replace("_", "-"))]
+    tuned = setting_sections(plain)
     sections = [*(_field(row) for row in fields), *(_option(row) for row in options), *(_of_verbs(o) for o in said)]
+    sections += [section for _, section in tuned]
     if not sections:
         return None
-    paths = [*(row.path for row in fields), *(row.path for row in options)]
+    paths = [*(row.path for row in fields), *(row.path for row in options), *(path for path, _ in tuned)]
     parents = sorted({path.split(".")[-2] for path in paths if "." in path})
     parent_pages = ", ".join(f"`twinlens explain {parent}`" for parent in parents)
     title = plain if paths else dashed
@@ -33,7 +37,7 @@ def field_page(word: str) -> str | None:
 def field_words() -> tuple[str, ...]:
     """Every path and every name that has such a page."""
     names = (*_paths(), *(path.rpartition(".")[2] for path in _paths()), *(option.name for option in verb_options()))
-    return tuple(dict.fromkeys(names))
+    return tuple(dict.fromkeys((*names, *(word for row in setting_rows() for word in setting_names(row)))))
 
 
 def field_paths(word: str) -> tuple[str, ...]:
