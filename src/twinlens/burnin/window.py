@@ -65,8 +65,8 @@ class Window:
     test time from the first window, monotonic, without the time in which no test ran. `at_utc`: the wall clock, shown
     and never computed with. `work`: steps or requests that ended in `seconds`; `rate_per_s`: how fast, None where none
     did; `failed`: those that failed. `checks`: digests by what was checked ("loss of steps 1 to 64", "greedy answers"),
-    which are the same in every window of this workload on a sound machine; fixed products are checks of a device. `outcome` is "failed", with `why`,
-    where the window could not be measured.
+    which are the same in every window of this workload on a sound machine; fixed products are checks of a device.
+    `outcome` is "failed", with `why`, where the window could not be measured.
     """
 
     number: int

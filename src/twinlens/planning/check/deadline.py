@@ -104,12 +104,10 @@ def exposure(device: str, devices: int, hours: float | None, rates: Sequence[Fai
 
 
 def _of(rate: FailureRate, devices: int, hours: float) -> tuple[Figure, Figure]:
-    from scipy.special import gammaincinv
+    from twinlens.stats.estimator.rate import poisson_bounds
 
     exposed = devices * hours / rate.device_hours
-    tail = (1 - LEVEL) / 2
-    low = float(gammaincinv(rate.events, tail)) if rate.events else 0.0
-    high = float(gammaincinv(rate.events + 1, 1 - tail))
+    low, high = poisson_bounds(rate.events, LEVEL)
     events = Figure(
         f"{rate.what}s", rate.events * exposed, "events", "{0} × {1} × {2} / {3}",
         (Input("events", rate.events, "events", rate.source), Input("devices", devices, "devices"),

@@ -81,6 +81,13 @@ def rate_interval(
     )
 
 
+def poisson_bounds(events: int, level: float) -> tuple[float, float]:
+    """The exact interval of the mean of a Poisson count (Garwood 1936): 0 events at 0.9 are 0 to 3.00."""
+    tail = (1 - level) / 2
+    low = float(scipy.special.gammaincinv(events, tail)) if events else 0.0
+    return low, float(scipy.special.gammaincinv(events + 1, 1 - tail))
+
+
 def mean_error(log_cost: NDArray[np.float64], weight: NDArray[np.float64]) -> tuple[float, float]:
     """Relative standard error of the mean cost of rows [n >= 1] that count by `weight`, and its independent values.
 
