@@ -65,12 +65,12 @@ def run_here(
         raise
     except MemoryError as error:
         _end_failed(folder, "out of memory")
-        raise ExecutorFailed(f"out of memory in {folder}; take a smaller model or batch", code="TL302") from error
+        raise ExecutorFailed(f"out of memory in {folder}; take a smaller model or batch", code="TL309") from error
     except Exception as error:
         if is_out_of_memory(error):
             sentence = "out of memory on the device; take a smaller model, batch, microbatch or precision"
             _end_failed(folder, sentence)
-            raise ExecutorFailed(f"{sentence} ({folder})", code="TL302") from error
+            raise ExecutorFailed(f"{sentence} ({folder})", code="TL309") from error
         cause = f"{type(error).__name__}: {error}"
         _end_failed(folder, cause)
         raise ExecutorFailed(

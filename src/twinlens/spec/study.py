@@ -22,6 +22,7 @@ from twinlens.spec.precision import Lens, Precision, frozen, kept_in
 from twinlens.spec.precision import precision as regime_named
 from twinlens.spec.protocol import Protocol
 from twinlens.spec.slo import Search
+from twinlens.spec.tune import Tune
 from twinlens.spec.workload.workload import TrainingWorkload, Workload
 
 SCHEMA: Literal[1] = 1
@@ -161,6 +162,11 @@ class Study(Spec):
         examples=[{"over": "rate_per_s", "start": 1.0}],
         description="Instead of given rates, look for the highest one that meets the SLO, at each point of the sweep.",
     )
+    tune: Tune | None = Field(
+        None,
+        examples=[{"space": {"threads": [1, 2]}, "budget": {"trials": 4, "wall_h": 0.5, "device_h": 0.5}}],
+        description="The bound of a tuning, for `twinlens tune`.",
+    )
     protocol: Protocol = Field(Protocol(), description="How it is measured: how long, how often, from which seed.")
 
     @property
@@ -170,6 +176,8 @@ class Study(Spec):
     def to_dict(self) -> dict[str, Any]:
         """The study as plain data, `schema` first; of a trainer's log, without what nobody said."""
         data = self.model_dump(mode="json", by_alias=True)
+        if self.tune is None:
+            del data["tune"]
         return without_unsaid(data, self.executor.kind, workload=self.workload, protocol=self.protocol)
 
     def __repr__(self) -> str:
@@ -253,6 +261,10 @@ class Study(Spec):
             return [self.trial(point, self.search.rounded(self.search.start), 0) for point in self.points()]
         return [self._run_at(point, 0) for point in self.points()]
 
+    def candidate(self, settings: Mapping[str, Any], repeat: int = 0) -> RunSpec:
+        """The run of a tuning with these settings, by dotted path. Raises ValidationError for what is no value."""
+        return self._run_at(dict(settings), repeat)
+
     def trial(self, point: dict[str, Any], value: float, before: int) -> RunSpec:
         """The run of a search at one value of what it is over, measured `before` times already. Raises ValueError."""
         if self.search is None:
@@ -261,13 +273,14 @@ class Study(Spec):
         return self._run_at(point | {self.search.over: tried}, before)
 
     def _run_at(self, point: dict[str, Any], repeat: int) -> RunSpec:
-        data = self.to_dict()
-        del data["sweep"], data["variants"], data["search"]
+        data = {name: value for name, value in self.to_dict().items() if name not in _OF_STUDY}
         for path, value in point.items():
             put_at(data, path if "." in path else f"point.{path}", value)
         return RunSpec.model_validate_json(json.dumps(data | {"repeat": repeat}))
 
 
+_OF_STUDY = ("sweep", "variants", "search", "tune")
+"""What a study has and its runs have not."""
 MOST_POINTS, MOST_RUNS = 1000, 10_000
 """Of one study: far more than anybody measures, and still planned in seconds."""
 

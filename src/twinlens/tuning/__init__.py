@@ -1,1 +1,1 @@
-"""Tuning within a bound: settings that may be varied, a space and a budget, the ledger of trials, and the proof."""
+"""Tuning: the best that an executor can do within a declared bound, searched by a race and proved by fresh runs."""
