@@ -17,13 +17,12 @@ from twinlens.spec.tune import Tune
 from twinlens.spec.workload.arrival import Closed, Lockstep, Offline, SingleStream
 from twinlens.spec.workload.workload import CollectiveWorkload, Images, InferenceWorkload, TrainingWorkload
 from twinlens.stats.metrics.definition import METRICS, Metric
-from twinlens.tuning.setting import Setting, chosen
+from twinlens.tuning.setting import Chosen, Setting, allows, chosen
 
 WRONG = "TL260"
 WITHIN_SLO = "highest rate within the SLO"
 _SATURATED = (Closed, Lockstep, SingleStream, Offline)
 _OF_TASK = {"embed": "embedded_texts_per_s", "rerank": "reranked_documents_per_s"}
-_TIERS = ("as-shipped", "settings", "precision", "open")
 _MOST_SETTINGS = 12
 
 
@@ -50,7 +49,7 @@ class Bound:
     study: Study
     tune: Tune
     objective: Objective
-    space: Mapping[str, tuple[Setting, tuple[Any, ...]]]
+    space: Chosen
 
     @property
     def default(self) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def _wrong(sentence: str) -> BadInput:
     return BadInput(f"[tune]: {sentence}", code=WRONG)
 
 
-def _space(study: Study, tune: Tune) -> dict[str, tuple[Setting, tuple[Any, ...]]]:
+def _space(study: Study, tune: Tune) -> Chosen:
     if tune.tier == "as-shipped":
         if tune.space:
             raise _wrong('tier "as-shipped" changes nothing; leave out space, or set tier = "settings"')
@@ -121,9 +120,9 @@ def _space(study: Study, tune: Tune) -> dict[str, tuple[Setting, tuple[Any, ...]
     if not tune.space:
         some = f'or all of them: space = {{ NAME = "all" }}; `twinlens list settings {study.executor.kind}` shows names'
         raise _wrong(f"space is empty, so there is nothing to tune; name settings and values, {some}")
-    space = chosen(study.executor.kind, study.lens, tune.space)
+    space = chosen(study.executor.kind, study.lens, tune.space, study)
     for name, (setting, _) in space.items():
-        if _TIERS.index(setting.tier) > _TIERS.index(tune.tier):
+        if not allows(tune.tier, setting):
             raise _wrong(f'{name} is of the tier "{setting.tier}", and tier = "{tune.tier}" leaves it as it is')
     if all(values == (_default(study, setting),) for setting, values in space.values()):
         raise _wrong("every setting of space has one value, which it has already; give others")
@@ -197,7 +196,9 @@ def _refuse_constraints(study: Study, tune: Tune) -> None:
     for constraint in tune.constraints:
         metric = METRICS.get(constraint.metric)
         if metric is None:
-            raise _wrong(f"a constraint on {constraint.metric!r}, which is no metric; {nearest(constraint.metric, METRICS)}")
+            raise _wrong(
+                f"a constraint on {constraint.metric!r}, which is no metric; {nearest(constraint.metric, METRICS)}"
+            )
         _refuse_lens(study, metric, "a constraint on")
         if not math.isfinite(constraint.limit) or (metric.least is not None and constraint.limit < metric.least):
             raise _wrong(f"a constraint on {metric.id} at {constraint.limit:g}, which it can never be")

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from twinlens.errors import BadInput
 from twinlens.spec.tune import Sampler
-from twinlens.tuning.setting import Setting
+from twinlens.tuning.setting import Chosen, Setting
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.distributions import BaseDistribution
     from optuna.trial import Trial
 
-Space = Mapping[str, tuple[Setting, tuple[Any, ...]]]
 Settings = Mapping[str, Any]
 _ASKS = 8
 """Proposals of the sampler that were tried before, after which an untried candidate is drawn by chance."""
@@ -29,7 +28,7 @@ _MOST_COUNTED = 200_000
 
 
 def proposed(
-    space: Space, default: Settings, seen: Mapping[str, tuple[Settings, float | None]], sampler: Sampler, seed: int
+    space: Chosen, default: Settings, seen: Mapping[str, tuple[Settings, float | None]], sampler: Sampler, seed: int
 ) -> tuple[Settings, str] | None:
     """The next candidate and what proposed it; None where all were tried.
 
@@ -47,7 +46,7 @@ def proposed(
     return random.Random(f"{seed}/{len(seen)}").choice(untried), "grid" if sampler == "grid" else "random"
 
 
-def candidates(space: Space, default: Settings) -> list[Settings]:
+def candidates(space: Chosen, default: Settings) -> list[Settings]:
     """Every candidate of a space once, the default first. Raises BadInput (TL260) where they are too many to list."""
     count = 1
     for _, values in space.values():
@@ -61,7 +60,7 @@ def candidates(space: Space, default: Settings) -> list[Settings]:
     return list(found.values())
 
 
-def changed(space: Space, values: Settings, default: Settings) -> Settings:
+def changed(space: Chosen, values: Settings, default: Settings) -> Settings:
     """What of `values` differs from the default and may be set: without settings whose condition is not met."""
     kept: dict[str, Any] = {}
     for name, value in values.items():
@@ -79,7 +78,7 @@ def _is_met(setting: Setting, values: Settings) -> bool:
     return all(values.get(other) in allowed for other, allowed in setting.only_with.items())
 
 
-def _asked(space: Space, default: Settings, seen: Sequence[tuple[Settings, float | None]], seed: str) -> Settings:
+def _asked(space: Chosen, default: Settings, seen: Sequence[tuple[Settings, float | None]], seed: str) -> Settings:
     """A candidate of TPE, told of all that were seen; those that race still count as the worst so far."""
     try:
         import optuna
@@ -96,7 +95,7 @@ def _asked(space: Space, default: Settings, seen: Sequence[tuple[Settings, float
         return changed(space, dict(_values(study.ask(), space)), default)
 
 
-def _tell(study: Study, space: Space, default: Settings, seen: Sequence[tuple[Settings, float | None]]) -> None:
+def _tell(study: Study, space: Chosen, default: Settings, seen: Sequence[tuple[Settings, float | None]]) -> None:
     from optuna.trial import create_trial
 
     worst = min((gain for _, gain in seen if gain is not None), default=0.0)
@@ -113,7 +112,7 @@ def _tell(study: Study, space: Space, default: Settings, seen: Sequence[tuple[Se
         )
 
 
-def _values(trial: Trial, space: Space) -> Iterator[tuple[str, Any]]:
+def _values(trial: Trial, space: Chosen) -> Iterator[tuple[str, Any]]:
     for name, (_, values) in space.items():
         if len(values) == 1:
             yield name, values[0]

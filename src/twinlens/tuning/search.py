@@ -13,7 +13,19 @@ from typing import Any, Protocol
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.tuning.bound import Bound
-from twinlens.tuning.ledger import Decided, Ledger, Left, Margin, Outcome, Phase, Proposed, Round, Standing, Started, Trial
+from twinlens.tuning.ledger import (
+    Decided,
+    Ledger,
+    Left,
+    Margin,
+    Outcome,
+    Phase,
+    Proposed,
+    Round,
+    Standing,
+    Started,
+    Trial,
+)
 from twinlens.tuning.propose import Settings, key_of, proposed
 from twinlens.tuning.race import Leaving, Rules, Values, decided, shared, simpler
 
@@ -97,7 +109,9 @@ def search(work: Search) -> Standing:
         if any(trial not in (0, work.ledger.standing.leader) for trial in work.ledger.standing.racing):
             _round(work)
         elif not _may_fill(work, work.ledger.standing):
-            _next_phase(work, "every candidate was tried" if standing.phase == "search" else "it is as simple as it gets")
+            _next_phase(
+                work, "every candidate was tried" if standing.phase == "search" else "it is as simple as it gets"
+            )
     return work.ledger.standing
 
 

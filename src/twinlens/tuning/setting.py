@@ -16,10 +16,10 @@ from twinlens.executors.registry import capabilities
 from twinlens.spec.frozen import Spec
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec, Study
+from twinlens.spec.tune import Tier
 from twinlens.system.document import toml_of
 from twinlens.tuning.values import Value, read_values, same, shown
 
-Tier = Literal["as-shipped", "settings", "precision", "open"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 """From the least freedom to the most; each allows what those before it allow."""
 UNUSABLE = "TL265"
