@@ -231,6 +231,20 @@ class Simulated:
     horizon_s: float | None = None
 
 
+Role = Literal["default", "tuned", "candidate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What a run was in a tuning. `bound`: the hash of the terms, equal for all executors that were tuned alike.
+    `role`: measured again as the default or as the winner, or a candidate of the search. `settings`: by short name."""
+
+    bound: str
+    role: Role
+    terms: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
 def _present(data: Mapping[str, Any]) -> dict[str, Any]:
     """What a run.json, of an older version too, says at all."""
     known = {name: value for name, value in data.items() if value is not None}
@@ -252,7 +266,7 @@ class Sections:
     prompts that all points share. `ceilings_after`: ceilings measured again once the rows were taken; those from before
     them are among the facts. `startup_s`: from the call of a trainer to its first step, without what Twinlens examined
     meanwhile. `checkpoints`: saves, what reading them back took, and the recovery from a lost rank.
-    `simulated`: what it stands on, of a run that nothing was measured for.
+    `simulated`: what it stands on, of a run that nothing was measured for. `tuned`: what it was in a tuning.
     """
 
     state: str = "finished"
@@ -275,3 +289,4 @@ class Sections:
     startup_s: float | None = None
     checkpoints: Checkpoints | None = None
     simulated: Simulated | None = None
+    tuned: Tuned | None = None

@@ -1,4 +1,4 @@
-"""The bound of a tuning, read from its spec and checked before anything starts: the same for every candidate executor."""
+"""The bound of a tuning, read from its spec and checked before anything starts: one for all candidate executors."""
 
 from __future__ import annotations
 
@@ -182,7 +182,8 @@ def _rate(study: Study) -> str | None:
     assert isinstance(workload, InferenceWorkload)
     if not isinstance(workload.arrival, _SATURATED):
         return None
-    if study.candidate({}).model.shape.family != "decoder":
+    shape = study.candidate({}).model.shape
+    if shape is not None and shape.family != "decoder":
         return "inference_images_per_s"
     return _OF_TASK.get(workload.task.kind, "output_tokens_per_s")
 

@@ -148,8 +148,8 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a tuning stands, folded from its ledger. `rounds`: begun so far, of which `decided` are over; `spent_s`: wall
-    time at work."""
+    """Where a tuning stands, folded from its ledger. `rounds`: begun so far, of which `decided` are over; `spent_s`:
+    wall time at work."""
 
     bound: str = ""
     trials: tuple[Trial, ...] = ()

@@ -52,9 +52,13 @@ class Member:
         self._say(open=True)
         self._receive("ready", lambda phrase: tell(self.spec, phrase, 0.0, 0))
 
-    def turn(self, number: int) -> None:
-        """Let it work for one slice, which counts unless it is a warm-up."""
+    def turn(self, number: int, size: int | None = None) -> float:
+        """Let it work for one slice, which counts unless it is a warm-up; steps, batches or requests per second.
+
+        `size`: how many of them, in place of as many as its own warm-up has shown to fill a slice.
+        """
         slice_s = self.spec.protocol.slice_s
+        self._size = self._size or size
         self._say(turn=number, seconds=slice_s, observations=self._size)
         had = self._receive("had", lambda phrase: None)
         self.rows = had["rows"]
@@ -64,6 +68,12 @@ class Member:
             self._rates[number] = had["observations"] / max(had["worked_s"], 1e-9)
             self.worked_s += had["worked_s"]
             self.observations += had["observations"]
+        return float(had["observations"] / max(had["worked_s"], 1e-9))
+
+    @property
+    def size(self) -> int | None:
+        """Steps, batches or requests of its slices; None before its first one."""
+        return self._size
 
     def end(self) -> None:
         """Tell it that there are no more turns."""

@@ -1,0 +1,172 @@
+"""The proof of a winner: measured again beside the default, with a new seed and traffic, in fresh processes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from twinlens.measurement.event import Watch
+from twinlens.measurement.search import measure_search
+from twinlens.measurement.study import measure_study
+from twinlens.measurement.summary_file import summary_of
+from twinlens.record.estimate import Estimate
+from twinlens.record.run import Run
+from twinlens.record.store import find_runs
+from twinlens.spec.study import Study
+from twinlens.stats.estimator.interval import t_quantile
+from twinlens.stats.paired.ratio import by_turns
+from twinlens.stats.row_kind import row_kind
+from twinlens.stats.summary.group import Group, group
+from twinlens.tuning.bound import WITHIN_SLO, Bound
+from twinlens.tuning.ledger import Margin
+from twinlens.tuning.margin import margins_of
+from twinlens.tuning.runner import highest_rate, mark
+from twinlens.units import RATIO
+
+FOLDER = "proof"
+NEW_SEED = 7919
+"""Added to the seed of the search: the winner meets traffic and data that it was not chosen by."""
+FEWEST_PAIRS = 3
+Verdict = Literal["gain", "no gain shown", "loss", "not known"]
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the winner came to. `ratio`: tuned over default; `default`, `tuned`: the objective of each.
+
+    `smallest`: the smallest relative gain that would have shown. `margins`: of the winner, measured again.
+    """
+
+    verdict: Verdict
+    ratio: Estimate
+    default: Estimate
+    tuned: Estimate
+    smallest: float | None
+    margins: tuple[Margin, ...] = ()
+
+
+def proof_study(bound: Bound, settings: Mapping[str, Any], repeats: int | None = None) -> Study:
+    """The study of the proof: the default and the winner, `repeats` times each, by default `proof.repeats`."""
+    study, tune = bound.study, bound.tune
+    paths = {bound.space[name][0].path: (value,) for name, value in settings.items()}
+    turns = {"pairing": "slices", "guards": False} if bound.objective.in_turns else {}
+    protocol = study.protocol.model_copy(
+        update={"seed": study.protocol.seed + NEW_SEED, "repeats": repeats or tune.proof.repeats, **turns}
+    )
+    update = {"tune": None, "protocol": protocol, "name": f"{study.name[:50]}-proof", "variants": ({}, paths)}
+    return study.model_copy(update=update)
+
+
+def prove_study(bound: Bound, settings: Mapping[str, Any], study: Study, place: Path, watch: Watch) -> None:
+    """Measure a study of the default and the winner into `place`, or go on with it; one that is there stays."""
+    if bound.objective.metric == WITHIN_SLO:
+        for repeat in range(study.protocol.repeats):
+            for name in ("default", "tuned") if repeat % 2 else ("tuned", "default"):
+                measure_search(_searching(study, name, repeat), place / f"{repeat}-{name}", watch)
+        return
+    outcome = measure_study(study, place, watch, shown=False)
+    for run in outcome.runs:
+        if run.sections.tuned is None:
+            is_default = _is_default(study, run)
+            mark(run.folder, bound, {} if is_default else settings, "default" if is_default else "tuned")
+
+
+def _searching(study: Study, name: str, repeat: int) -> Study:
+    variant = study.variants[0 if name == "default" else 1]
+    protocol = study.protocol.model_copy(update={"seed": study.protocol.seed + repeat})
+    return study.model_copy(update={"variants": (), "sweep": variant, "protocol": protocol})
+
+
+def _is_default(study: Study, run: Run) -> bool:
+    return run.spec.point_fingerprint() == study.candidate({}).point_fingerprint()
+
+
+def proved_in(bound: Bound, study: Study, place: Path, level: float = 0.95) -> Proof | None:
+    """What such a study came to; None where it has not begun."""
+    if bound.objective.metric == WITHIN_SLO:
+        return _of_searches(bound, place, level) if place.is_dir() else None
+    if not place.is_dir() or not any(place.glob("*/*/run.json")):
+        return None
+    sides = _sides(study, [run for run in find_runs(place) if run.is_finished])
+    if any(not side for side in sides):
+        return _unknown(bound, "one side has no finished run")
+    groups = [next(iter(group([summary_of(run) for run in side]))) for side in sides]
+    margins = margins_of(bound.tune, sides[1], sides[0])
+    return judged(bound, _ratio(bound, groups, sides, level), groups, margins)
+
+
+def _sides(study: Study, runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+    default = [run for run in runs if _is_default(study, run)]
+    return default, [run for run in runs if not _is_default(study, run)]
+
+
+def _ratio(bound: Bound, groups: Sequence[Group], sides: Sequence[Sequence[Run]], level: float) -> Estimate:
+    """Tuned over default: from paired slices, or from the pairs of runs of each repeat."""
+    if bound.objective.in_turns:
+        paired = {run.id: run for side in sides for run in side if run.sections.pairing}
+        rates = {id: row_kind(run).slices(run) for id, run in paired.items()}
+        found = {each.ratio.metric: each for each in by_turns(groups[1], groups[0], paired, rates, level=level)}
+        turns = found.get(bound.objective.metric)
+        if turns is None:
+            return Estimate.absent(RATIO, "no round has both")
+        return turns.ratio.ratio if turns.ranked else Estimate.absent(RATIO, "the ratio was not steady")
+    values = [{run.spec.repeat: summary_of(run).metrics.get(bound.objective.metric) for run in side} for side in sides]
+    pairs = [(values[0][each], values[1][each]) for each in sorted(values[0].keys() & values[1].keys())]
+    known = [(a.value, b.value) for a, b in pairs if a and b and a.value and b.value]
+    return ratio_of_pairs(known, level)
+
+
+def ratio_of_pairs(pairs: Sequence[tuple[float, float]], level: float = 0.95) -> Estimate:
+    """b over a from pairs (a, b) that met the same traffic at neighbouring times: the mean log ratio with a t interval
+    over pairs, which holds where log ratios of repeats are alike and near normal."""
+    logs = [math.log(b / a) for a, b in pairs]
+    n = len(logs)
+    method = f"mean log ratio of {n} pairs of runs"
+    if n < 1:
+        return Estimate.absent(RATIO, "no pair of runs has the objective")
+    mean = math.fsum(logs) / n
+    if n < FEWEST_PAIRS:
+        return Estimate(math.exp(mean), RATIO, method, "derived", n=n, no_interval=f"below {FEWEST_PAIRS} pairs")
+    spread = math.sqrt(math.fsum((each - mean) ** 2 for each in logs) / (n - 1))
+    half = t_quantile(level, n - 1) * spread / math.sqrt(n)
+    low, high = math.exp(mean - half), math.exp(mean + half)
+    return Estimate(math.exp(mean), RATIO, f"{method}, t interval", "derived", low=low, high=high, level=level, n=n)
+
+
+def _of_searches(bound: Bound, place: Path, level: float) -> Proof:
+    found: dict[str, dict[int, float]] = {"default": {}, "tuned": {}}
+    for each in sorted(place.glob("*-*/*/search.json")):
+        repeat, _, name = each.parent.parent.name.partition("-")
+        if (rate := highest_rate(each.parent)) is not None:
+            found[name][int(repeat)] = rate
+    both = sorted(found["default"].keys() & found["tuned"].keys())
+    return judged(bound, ratio_of_pairs([(found["default"][i], found["tuned"][i]) for i in both], level))
+
+
+def judged(bound: Bound, ratio: Estimate, groups: Sequence[Group] = (), margins: tuple[Margin, ...] = ()) -> Proof:
+    """The verdict by the interval of the ratio, in the direction that the objective counts."""
+    metric = bound.objective.metric
+    absent = Estimate.absent(bound.objective.unit, "not measured")
+    default, tuned = ((each.metrics.get(metric) or absent) for each in groups) if groups else (absent, absent)
+    if ratio.low is None or ratio.high is None or ratio.level is None:
+        return Proof("not known", ratio, default, tuned, None, margins)
+    better = ratio.low > 1 if bound.objective.sign > 0 else ratio.high < 1
+    worse = ratio.high < 1 if bound.objective.sign > 0 else ratio.low > 1
+    smallest = math.sqrt(ratio.high / ratio.low) - 1
+    verdict: Verdict = "gain" if better else "loss" if worse else "no gain shown"
+    return Proof(verdict, ratio, default, tuned, smallest, margins)
+
+
+def _unknown(bound: Bound, why: str) -> Proof:
+    absent = Estimate.absent(bound.objective.unit, why)
+    return Proof("not known", Estimate.absent(RATIO, why), absent, absent, None)
+
+
+def as_searched(values: Mapping[int, Mapping[int, float]], winner: int, sign: int, level: float = 0.95) -> Estimate:
+    """Tuned over default as the search saw it, which chose the winner by these very values: too good, on average."""
+    mine, theirs = values[winner], values[0]
+    both = sorted(mine.keys() & theirs.keys())
+    return ratio_of_pairs([(math.exp(sign * theirs[i]), math.exp(sign * mine[i])) for i in both], level)
