@@ -36,8 +36,7 @@ def proposed(
     default; None where it races still, or had none. Settings of a candidate are those that differ from the default.
     """
     if sampler == "tpe" and len(seen) > max(3, len(space)):
-        for ask in range(_ASKS):
-            asked = _asked(space, default, list(seen.values()), f"{seed}/{len(seen)}/{ask}")
+        for asked in _asked(space, default, list(seen.values()), f"{seed}/{len(seen)}"):
             if key_of(asked) not in seen:
                 return asked, "tpe"
     untried = [each for each in candidates(space, default) if key_of(each) not in seen]
@@ -78,8 +77,10 @@ def _is_met(setting: Setting, values: Settings) -> bool:
     return all(values.get(other) in allowed for other, allowed in setting.only_with.items())
 
 
-def _asked(space: Chosen, default: Settings, seen: Sequence[tuple[Settings, float | None]], seed: str) -> Settings:
-    """A candidate of TPE, told of all that were seen; those that race still count as the worst so far."""
+def _asked(
+    space: Chosen, default: Settings, seen: Sequence[tuple[Settings, float | None]], seed: str
+) -> Iterator[Settings]:
+    """Candidates of TPE, told of all that were seen; those that race still count as the worst so far."""
     try:
         import optuna
     except ImportError as error:
@@ -87,15 +88,16 @@ def _asked(space: Chosen, default: Settings, seen: Sequence[tuple[Settings, floa
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        sampler = optuna.samplers.TPESampler(
-            seed=random.Random(seed).getrandbits(32), multivariate=True, n_startup_trials=1
-        )
+        number = random.Random(seed).getrandbits(32)
+        sampler = optuna.samplers.TPESampler(seed=number, multivariate=True, n_startup_trials=1)
         study = optuna.create_study(direction="maximize", sampler=sampler)
         _tell(study, space, default, seen)
-        return changed(space, dict(_values(study.ask(), space)), default)
+        for _ in range(_ASKS):
+            yield changed(space, dict(_values(study.ask(), space)), default)
 
 
 def _tell(study: Study, space: Chosen, default: Settings, seen: Sequence[tuple[Settings, float | None]]) -> None:
+    """Tell of candidates that have one of the listed values of each setting: TPE models these together."""
     from optuna.trial import create_trial
 
     worst = min((gain for _, gain in seen if gain is not None), default=0.0)
@@ -103,13 +105,9 @@ def _tell(study: Study, space: Chosen, default: Settings, seen: Sequence[tuple[S
     for settings, gain in seen:
         whole = {**default, **settings}
         places = {name: _place(space[name][1], whole.get(name)) for name in distributions}
-        study.add_trial(
-            create_trial(
-                params={name: place for name, place in places.items() if place is not None},
-                distributions={name: distributions[name] for name, place in places.items() if place is not None},
-                value=worst if gain is None else gain,
-            )
-        )
+        if None not in places.values():
+            value = worst if gain is None else gain
+            study.add_trial(create_trial(params=dict(places), distributions=distributions, value=value))
 
 
 def _values(trial: Trial, space: Chosen) -> Iterator[tuple[str, Any]]:

@@ -23,7 +23,7 @@ _UPPER = 0.25
 """The spread is taken where it would be exceeded in one case of four: few pairs often look too alike."""
 _PASSES = 8
 """Levels of trials and of rounds are taken away in turns, which comes to their least squares."""
-_TOLD_APART = 1.96
+_TOLD_APART, _OF_SIMPLER = 1.96, 4
 _WILD = 4.0
 """Spreads from the middle beyond which one round counts no further: a stall of the machine decides no race."""
 
@@ -86,17 +86,20 @@ def decided(values: Values, racing: Sequence[int], leader: int, rules: Rules, de
 
 def simpler(values: Values, racing: Sequence[int], leader: int, rules: Rules, default: int = 0) -> Decision:
     """The decision after a round in which candidates leave out a setting of the leader: one leads from then on where it
-    is not worse by the gain worth having, or cannot be told from the leader after `most_rounds`."""
-    spread, gain = pooled_spread(values), math.log1p(rules.least_gain)
+    is not worse by the gain worth having, or cannot be told from the leader after `most_rounds`.
+
+    A leader of several settings meets several such candidates, and each may wrongly lead: so the chance is smaller.
+    """
+    spread, gain, error = pooled_spread(values), math.log1p(rules.least_gain), rules.error / _OF_SIMPLER
     for trial in [each for each in racing if each not in (leader, default)]:
         gaps = shared(values, trial, leader)
         if gaps.size < rules.first_look:
             continue
         mean, worse = float(gaps.mean()), _evidence(-gaps, spread, gain)
-        alike = gaps.size >= rules.most_rounds and mean >= -_TOLD_APART * spread / math.sqrt(gaps.size)
-        if worse <= math.log(rules.error) or alike:
+        alike = gaps.size >= rules.most_rounds and mean >= -min(gain / 2, _TOLD_APART * spread / math.sqrt(gaps.size))
+        if worse <= math.log(error) or alike:
             return Decision(trial, (Leaving(leader, "not told apart", -mean, gaps.size),))
-        if worse >= -math.log(rules.error) or gaps.size >= rules.most_rounds:
+        if worse >= -math.log(error) or gaps.size >= rules.most_rounds:
             return Decision(leader, (Leaving(trial, "not better", mean, gaps.size),))
     return Decision(leader, ())
 

@@ -6,6 +6,7 @@ leader is made simpler: each setting that it changes is taken back, and stays so
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 
 from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.tuning.bound import Bound
+from twinlens.tuning.effects import setting_effects
 from twinlens.tuning.ledger import (
     Decided,
     Ledger,
@@ -151,7 +153,7 @@ def _proposal(work: Search, standing: Standing) -> tuple[Settings, str] | None:
     tune = work.bound.tune
     if standing.phase == "simplify":
         return _simpler(work, standing)
-    kept = min(len(work.bound.space), int(_FOR_SIMPLER * tune.budget.trials))
+    kept = min(len(work.bound.space), tune.budget.trials // 4)
     if standing.counted >= tune.budget.trials - kept:
         return None
     values = gains(work.bound, standing)
@@ -170,11 +172,18 @@ def _simpler(work: Search, standing: Standing) -> tuple[Settings, str] | None:
     if any(trial not in (0, standing.leader) for trial in standing.racing):
         return None
     tried = {key_of(trial.settings) for trial in standing.trials if trial.why in leader.settings}
-    for name in leader.settings:
+    for name in _least_first(work, standing, leader):
         without = {other: value for other, value in leader.settings.items() if other != name}
         if key_of(without) not in tried:
             return without, name
     return None
+
+
+def _least_first(work: Search, standing: Standing, leader: Trial) -> list[str]:
+    """The settings of the leader, those that seem to matter least first."""
+    found = setting_effects(standing.trials, gains(work.bound, standing), work.bound.objective.sign)
+    size = {(each.setting, repr(each.value)): abs(math.log(each.ratio.value or 1.0)) for each in found}
+    return sorted(leader.settings, key=lambda name: size.get((name, repr(leader.settings[name])), 0.0))
 
 
 def _spent(work: Search, standing: Standing) -> str:
