@@ -22,6 +22,7 @@ from twinlens.executors.protocol import (
 )
 from twinlens.executors.registry import opener, place_of
 from twinlens.measurement.facts.completed import completed, marked, seen_afterwards
+from twinlens.measurement.preflight.power import power_limited
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.refused import is_refusal
 from twinlens.measurement.server.shared import joined
@@ -97,7 +98,7 @@ def _measure(
     refuse_what_cannot_run(spec)
     update_run(folder, place=place_of(spec))
     opened = own or opener(spec)
-    with joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
+    with power_limited(spec), joined(opened, folder, spec, lambda phrase: say(phrase, 0.0, 0), handed) as running:
         return _measure_with(opened, folder, spec, say, running, turns)
 
 

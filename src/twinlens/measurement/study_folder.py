@@ -15,6 +15,7 @@ from twinlens.errors import BadInput
 from twinlens.record.store import create_study, end_run, is_here, read_record, update_study
 from twinlens.spec.study import Study
 from twinlens.system.interrupts import interrupt_once
+from twinlens.system.limit_keeper import set_back_left
 
 Find = Callable[[Study, Path], Path | None]
 """Finds the folder that asks for the same and is not over yet."""
@@ -25,10 +26,11 @@ _DYING_S, _POLL_S = 10.0, 0.05
 def held_folder(study: Study, out: Path, find: Find, *, fresh: bool) -> Iterator[Path]:
     """The folder to measure into: what `find` finds under `out`, unless `fresh`, or a new one.
 
-    No other command can hold it meanwhile; the death of this process, however it comes, lets go of it. Raises BadInput
-    (TL221) where another holds it.
+    No other command can hold it meanwhile; the death of this process, however it comes, lets go of it. Power limits
+    that a killed run has left are set back first. Raises BadInput (TL221) where another holds it.
     """
     out.mkdir(parents=True, exist_ok=True)
+    set_back_left()
     with contextlib.ExitStack() as held, interrupt_once():
         with _locked(out, wait=True):  # two commands that begin at once must not make a folder each
             unfinished = None if fresh else find(study, out)

@@ -38,6 +38,8 @@ def _problem(study: Study) -> str | None:
         return f"{points} points are too many to take turns; sweep {MOST_POINTS} at most"
     if not protocol.isolate:
         return "points that take turns are processes of their own; set protocol.isolate = true"
+    if any(run.executor.power_limit_w is not None for run in study.point_runs()):
+        return "the power limit is one for all that run at a time; leave out executor.power_limit_w"
     if protocol.stall is not None:
         return "a stall stops one server, and it would not be its turn; leave out protocol.stall"
     if isinstance(workload, CollectiveWorkload):

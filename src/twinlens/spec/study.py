@@ -11,7 +11,15 @@ from itertools import product
 from math import prod
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
+from pydantic import (
+    BeforeValidator,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from twinlens.errors import BadInput, nearest
 from twinlens.spec.device import AskedDevice, asked_device
@@ -50,10 +58,22 @@ class ExecutorSpec(Spec):
         "auto", description='Where it runs: "auto" (a GPU where there is one), "cpu", "cuda" or "cuda:N".'
     )
     threads: NonNegativeInt = Field(0, description="Threads of the processor; 0 means one per physical core.")
+    power_limit_w: PositiveFloat | None = Field(
+        None,
+        examples=[300.0],
+        description="The power limit of each device that is used, in watts, while a run is measured; afterwards that "
+        "which was found is set again, whatever ends the program.",
+    )
     options: dict[str, Any] = Field(
         default_factory=dict,
         description="Settings that only this executor knows; each has a page of its own: `twinlens explain WORD`.",
     )
+
+    @model_serializer(mode="wrap")
+    def _without_unset_limit(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without a limit that nobody asked for: what a spec asks, and its fingerprint, are as before there was one."""
+        data: dict[str, Any] = whole(self)
+        return data if self.power_limit_w is not None else {k: v for k, v in data.items() if k != "power_limit_w"}
 
 
 class RunSpec(Spec):

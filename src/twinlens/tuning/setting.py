@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any, Literal, get_args
@@ -12,17 +12,20 @@ from typing import Any, Literal, get_args
 from pydantic import Field
 
 from twinlens.errors import BadInput, nearest
-from twinlens.executors.registry import capabilities
+from twinlens.executors.registry import capabilities, executor
 from twinlens.spec.frozen import Spec
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import RunSpec, Study
 from twinlens.spec.tune import Tier
 from twinlens.system.document import toml_of
+from twinlens.tuning.power_limit import PATH as POWER_LIMIT
+from twinlens.tuning.power_limit import limits_here
 from twinlens.tuning.values import Value, read_values, same, shown
 
 TIERS: tuple[Tier, ...] = get_args(Tier)
 """From the least freedom to the most; each allows what those before it allow."""
 UNUSABLE = "TL265"
+_EVERY = "_every"
 _NOTHING = object()
 
 
@@ -63,7 +66,8 @@ def allows(tier: Tier, setting: Setting) -> bool:
 def tunable_kinds() -> tuple[str, ...]:
     """The kinds of executor that ship settings, sorted."""
     files = (resources.files(__package__) / "shipped").iterdir()
-    return tuple(sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml")))
+    names = (file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+    return tuple(sorted(name for name in names if name != _EVERY))
 
 
 def settings_of(kind: str, lens: Lens) -> dict[str, Setting]:
@@ -81,10 +85,21 @@ def settings_of(kind: str, lens: Lens) -> dict[str, Setting]:
 
 @lru_cache(maxsize=64)
 def shipped(kind: str) -> tuple[Setting, ...]:
-    """All settings of a kind of executor, as its file has them; none where it has no file."""
+    """All settings of a kind of executor, as its file has them, with those of every kind that computes on a device of
+    this machine; none where it has no file."""
     if kind not in tunable_kinds():
         return ()
-    text = (resources.files(__package__) / "shipped" / f"{kind}.toml").read_text(encoding="utf-8")
+    known = executor(kind)
+    if known.capabilities.runs != "here" or not known.capabilities.settings:
+        return _in_file(kind)
+    every = (
+        replace(each, lenses=tuple(lens for lens in each.lenses if lens in known.lenses)) for each in _in_file(_EVERY)
+    )
+    return (*_in_file(kind), *every)
+
+
+def _in_file(name: str) -> tuple[Setting, ...]:
+    text = (resources.files(__package__) / "shipped" / f"{name}.toml").read_text(encoding="utf-8")
     file = _File.model_validate_json(json.dumps(toml_of(text)))
     return tuple(_setting(row, file) for row in file.setting)
 
@@ -129,7 +144,7 @@ def as_shipped(kind: str, lens: Lens, spec: Study | RunSpec) -> dict[str, Value]
 
 def chosen(kind: str, lens: Lens, space: Mapping[str, object], spec: Study | RunSpec | None = None) -> Chosen:
     """The settings and values of a table `[tune.space]`: NAME (short, or its dotted path) = a list of values,
-    {from, to, step} or {from, to, factor}, or "all".
+    {from, to, step} or {from, to, factor}, or "all"; of the power limit, with `spec`, "all" is what its devices take.
 
     `spec`: what is tuned; with it, conditions on what the space does not vary are checked too. Raises BadInput (TL265)
     for an empty space, an unknown setting (with the nearest names), one that stands there twice, values of another type
@@ -143,7 +158,10 @@ def chosen(kind: str, lens: Lens, space: Mapping[str, object], spec: Study | Run
         setting = _named(word, kind, lens, known)
         if setting.name in found:
             raise _bad(f"tune.space names {setting.name} twice, by its short name and as {setting.path}; leave one out")
-        found[setting.name] = (setting, _values(setting, asked, kind))
+        if setting.path == POWER_LIMIT and asked == "all" and spec is not None:
+            found[setting.name] = (setting, limits_here(spec))
+        else:
+            found[setting.name] = (setting, _values(setting, asked, kind))
     for setting, values in found.values():
         _refuse_without_effect(setting, values, found, spec)
     return found

@@ -19,6 +19,7 @@ from twinlens.measurement.machine.contention import tenancy_facts
 from twinlens.measurement.machine.nvidia import gpu_facts
 from twinlens.record.executor.record import Fact, observed, unknown
 from twinlens.system.nvml import open_gpus
+from twinlens.system.power_limit import package_limit_w
 from twinlens.system.processor import cpuinfo, text_of
 
 # What low-precision arithmetic runs on: x86 names, then Arm names.
@@ -150,7 +151,9 @@ def _processor_as_accelerator(host: dict[str, Fact]) -> dict[str, Fact]:
         "accelerator.architecture": isa
         if isa.value is None
         else observed([platform.machine(), *isa.value], isa.source),
-        "power.limit_w": unknown("the package power limit is readable only through powercap"),
+        "power.limit_w": fact_of(
+            package_limit_w(), "powercap, long-term limit of a package", "powercap shows no limit of a package here"
+        ),
     }
     return facts | dict.fromkeys(("accelerator.memory_bytes", "accelerator.memory_type", "accelerator.ecc"), own)
 

@@ -21,6 +21,7 @@ from twinlens.measurement.preflight.idle_gpu import (
     uses_gpu,
 )
 from twinlens.measurement.preflight.memory import refuse_what_cannot_fit, refuse_what_cannot_fit_together
+from twinlens.measurement.preflight.power import refuse_power_limit
 from twinlens.measurement.refused import is_refusal
 from twinlens.measurement.server.shared import refuse_stall_elsewhere
 from twinlens.network.target import client_pool_of
@@ -118,6 +119,7 @@ def refuse_what_cannot_run(spec: RunSpec) -> None:
     if (divide := executor(spec.executor.kind).degrees) is not None:
         refuse_too_few_gpus(spec, divide(_of_this_machine(spec)).ranks)
     refuse_what_cannot_fit(spec)
+    refuse_power_limit(spec)
     refuse_saves(spec)
     refuse_stall_elsewhere(spec)
     if spec.protocol.pairing == "slices" and capabilities(spec.executor.kind).runs == "recorded":
