@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from twinlens.api.judging.claim import ClaimResult, claim
     from twinlens.api.judging.evidence import evidence, verify
     from twinlens.api.judging.falsify import falsify
+    from twinlens.api.measuring.burnin import BurninResult, burnin
     from twinlens.api.measuring.demo import Demo, demo
     from twinlens.api.measuring.gate import gate
     from twinlens.api.measuring.progress import Progress
@@ -75,6 +76,7 @@ _NAMES = {
     "twinlens.api.judging.answers": ("Answers", "answers"),
     "twinlens.api.judging.claim": ("ClaimResult", "claim"),
     "twinlens.api.compare": ("broken_limits", "compare", "ledger"),
+    "twinlens.api.measuring.burnin": ("BurninResult", "burnin"),
     "twinlens.api.measuring.demo": ("Demo", "demo"),
     "twinlens.api.diagnose": ("diagnose",),
     "twinlens.api.judging.evidence": ("evidence", "verify"),
@@ -130,6 +132,7 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = [
     "Answers",
     "BadInput",
+    "BurninResult",
     "Calibrated",
     "Calibration",
     "CapacityResult",
@@ -179,6 +182,7 @@ __all__ = [
     "answers",
     "attach",
     "broken_limits",
+    "burnin",
     "check",
     "claim",
     "compare",

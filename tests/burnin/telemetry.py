@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from twinlens.burnin.window import Asked, DeviceWindow, Exchange, Fit, Window
+from twinlens.acceptance.window import Asked, DeviceWindow, Exchange, Fit, Window
 
 SOUND = {
     "ecc_corrected": 3, "ecc_uncorrected": 0, "xid": 0, "pcie_replays": 2, "link_errors": 0,

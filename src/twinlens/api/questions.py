@@ -9,11 +9,24 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from twinlens.api.measuring.burnin_asked import Burnin
 from twinlens.api.question import Kind, Question, Verb, argument, option, telling
+from twinlens.api.shared_options import (
+    COUNT,
+    FILE,
+    FLAG,
+    FOLDER,
+    FORMAT,
+    NAME,
+    PACK,
+    PAGE,
+    TOKENS,
+    Json,
+    Out,
+    Page,
+    Quiet,
+)
 from twinlens.errors import BadInput
-
-FILE, FOLDER, NAME, TOKENS, COUNT = map(Kind, ("FILE", "FOLDER", "NAME", "TOKENS", "COUNT"))
-FLAG, PAGE, PACK, FORMAT = Kind(""), Kind("FILE.html"), Kind("FILE.zip"), Kind("FORMAT")
 
 Set = Annotated[tuple[str, ...], option("Change a field of the spec.", Kind("PATH=VALUE"))]
 At = Annotated[
@@ -24,15 +37,11 @@ At = Annotated[
 Url = Annotated[str, option("An OpenAI-compatible server that is up; no file is needed.", Kind("URL"))]
 Model = Annotated[str, option("The model; with --url, where it serves several.", NAME)]
 KeyEnv = Annotated[str, option("Holds the key, else OPENAI_API_KEY.", Kind("VARIABLE"))]
-Out = Annotated[Path, option("Where run folders go.", FOLDER)]
 Fresh = Annotated[bool, option("Start over instead of resuming an unfinished study.", FLAG)]
 Runs = Annotated[tuple[Any, ...], argument("Run folders, study folders, or folders of them.", "RUN")]
 Sides = Annotated[
     tuple[Any, ...], argument("Run or study folders, the baseline first; FOLDER@batch=4: a point.", "RUN")
 ]
-Json = Annotated[bool, telling("Machine-readable output on stdout.", FLAG)]
-Quiet = Annotated[bool, telling("No progress.", FLAG, "-q", "--quiet")]
-Page = Annotated[Path, telling("Write an HTML page, too.", PAGE, "-o", "--output")]
 _GATE = (
     "Exit 1 if a point is not in that state (valid if none is named), misses its target, its SLO is missed or "
     "undecided, or its quality check fails."
@@ -351,6 +360,7 @@ MEASURE = _verb(Measure, "Measure", "measure:run", "chat --at rate_per_s=2,4 --s
 CHECK = _verb(Check, "Measure", "check:run", "chat --at rate_per_s=2,4")
 NEW = _verb(New, "Measure", "new:run", "chat -o my.toml")
 PROBE = _verb(Probe, "Measure", "probe:run", "--json > machine.json")
+BURNIN = _verb(Burnin, "Measure", "probe:burnt_in", "--for 48h --criteria accept.toml")
 SIMULATE = Verb("simulate", (Simulate, SimulateServed), "chat --like runs/STUDY --at rate_per_s=2,4,8",
                 run="twinlens.cli.verb.simulate:run", head="Plan")  # fmt: skip
 SHOW = _verb(Show, "Read", "show:run", "runs/STUDY --all")
@@ -362,4 +372,20 @@ CLAIM = _verb(Claim, "Read", "claim:run", "'70B Q4 does 45 tok/s on 1.79 TB/s'")
 EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")
 EXPLAIN = _verb(Explain, "Look up", "looking_up:explained", "ttft")
 LIST = _verb(List, "Look up", "looking_up:listed", "examples")
-VERBS = (DEMO, MEASURE, CHECK, NEW, PROBE, SHOW, DIAGNOSE, COMPARE, REPORT, CLAIM, EVIDENCE, SIMULATE, EXPLAIN, LIST)
+VERBS = (
+    DEMO,
+    MEASURE,
+    CHECK,
+    NEW,
+    PROBE,
+    BURNIN,
+    SHOW,
+    DIAGNOSE,
+    COMPARE,
+    REPORT,
+    CLAIM,
+    EVIDENCE,
+    SIMULATE,
+    EXPLAIN,
+    LIST,
+)

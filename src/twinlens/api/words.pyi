@@ -5,6 +5,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypedDict
 
+class BurninWords(TypedDict, total=False):
+    for_: float | str | None
+    criteria: str | None
+    since: str | Path | None
+    turn: float | str | None
+    window: float | str | None
+    rest: str | None
+    out: str | Path | None
+    fresh: bool | None
+
 class CheckWords(TypedDict, total=False):
     set_: str | Sequence[str] | None
     at: str | Sequence[str] | None

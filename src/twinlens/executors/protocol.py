@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from twinlens.record.client import ClientRecord
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
-from twinlens.record.sections import Checkpoints, Simulated
+from twinlens.record.sections import Checkpoints, GreedyAnswers, Simulated
 from twinlens.record.step import Exchange, Marks
 from twinlens.schedule.prompt import Words
 from twinlens.schedule.request import OnResponse as OnResponse
@@ -154,6 +154,15 @@ class RemeasuresCeilings(Protocol):
 
     def ceilings_again(self) -> Estimates:
         """The ceilings that shares are made with, measured as before the first row; empty where none are wanted."""
+        ...
+
+
+@runtime_checkable
+class RepeatsAnswers(Protocol):
+    """An engine in this process that answers fixed prompts greedily: two sound runs of one spec say the same."""
+
+    def greedy(self) -> GreedyAnswers | None:
+        """The answers, once the rows are taken and while the device is hot; None of a model that says no tokens."""
         ...
 
 

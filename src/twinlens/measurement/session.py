@@ -15,6 +15,7 @@ from twinlens.executors.protocol import (
     KeepsCheckpoints,
     MaySimulate,
     RemeasuresCeilings,
+    RepeatsAnswers,
     RunsCommand,
     SavesWeights,
     Server,
@@ -126,6 +127,8 @@ def _measure_with(
         if isinstance(opened, KeepsCheckpoints) and opened.examined_s is not None:
             update_run(folder, startup_s=time.monotonic() - begun_s - opened.examined_s)
         take_rows(opened, spec, rows, say, facts, running, turns)
+        if spec.protocol.guards and isinstance(opened, RepeatsAnswers) and (answers := opened.greedy()) is not None:
+            update_run(folder, greedy=encode(answers))
         if isinstance(opened, HasDeviceMemory) and (peak := opened.device_memory()):
             update_run(folder, device_memory=peak)
         if isinstance(opened, KeepsCheckpoints) and isinstance(spec.workload, TrainingWorkload):

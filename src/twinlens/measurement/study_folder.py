@@ -32,10 +32,10 @@ def held_folder(study: Study, out: Path, find: Find, *, fresh: bool) -> Iterator
     out.mkdir(parents=True, exist_ok=True)
     set_back_left()
     with contextlib.ExitStack() as held, interrupt_once():
-        with _locked(out, wait=True):  # two commands that begin at once must not make a folder each
+        with locked(out, wait=True):  # two commands that begin at once must not make a folder each
             unfinished = None if fresh else find(study, out)
             folder = unfinished or create_study(out, study)
-            if not held.enter_context(_locked(folder)):
+            if not held.enter_context(locked(folder)):
                 raise _taken(folder)
             update_study(folder, pid=os.getpid())
         if unfinished:
@@ -45,12 +45,12 @@ def held_folder(study: Study, out: Path, find: Find, *, fresh: bool) -> Iterator
 
 def is_held(folder: Path) -> bool:
     """Whether some process is measuring into a study folder now."""
-    with _locked(folder) as free:
+    with locked(folder) as free:
         return not free
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, *, wait: bool = False) -> Iterator[bool]:
+def locked(folder: Path, *, wait: bool = False) -> Iterator[bool]:
     """Lock the folder itself: nothing is left behind. Yields False where another has it and `wait` is not said.
 
     A file system without locks is taken to be free.
@@ -91,12 +91,12 @@ def _tidy(folder: Path) -> None:
                     half.unlink()
                 place.rmdir()  # only where it is empty
             continue
-        _await_end(place)
+        await_end(place)
         if _record(place).get("state") == "running":
             end_run(place, "interrupted", "its process was killed")
 
 
-def _await_end(run: Path) -> None:
+def await_end(run: Path) -> None:
     """Wait for the worker of a command that is gone: it was told to end, and must not write beside its successor."""
     deadline_s = time.monotonic() + _DYING_S
     while (record := _record(run)).get("state") == "running" and "process" in record:

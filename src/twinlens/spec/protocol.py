@@ -93,7 +93,7 @@ class Protocol(Spec):
     guards: bool = Field(
         False,
         description="See whether a server over HTTP caches, miscounts, changes or shortens answers under load, and "
-        "compare the greedy answers of points.",
+        "compare the greedy answers of points; of the embedded engine, keep its greedy answers to fixed prompts.",
     )
     tolerance: Tolerance = Field(
         Tolerance(), description="Limits of the quality check of a lower precision: pass or fail."

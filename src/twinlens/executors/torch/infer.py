@@ -36,6 +36,7 @@ from twinlens.executors.torch.train import device_of
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Estimates, Facts
 from twinlens.record.finding import Finding
+from twinlens.record.sections import GreedyAnswer, GreedyAnswers
 from twinlens.schedule.request import Schedule, ScheduledRequest
 from twinlens.spec.model.any_model import Model, is_text
 from twinlens.spec.study import RunSpec
@@ -43,6 +44,7 @@ from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.page_cache import cached_share
 from twinlens.units import RATIO, SECONDS
 
+_ANSWER_TOKENS = 32
 _MOST_OF = 0.9  # of the free memory, for weights that are made in fp32 first
 
 
@@ -105,6 +107,18 @@ class TorchServer:
     def device_memory(self) -> dict[str, int] | None:
         """The allocator's peak over the rows, in bytes; None on a CPU."""
         return device_memory(self.device)
+
+    def greedy(self) -> GreedyAnswers | None:
+        """Answers to one batch of fixed prompts, as the numbers of their tokens; None of a classifier."""
+        if self.generation is None:
+            return None
+        workload = self.spec.workload
+        assert isinstance(workload, InferenceWorkload)
+        length, tokens = min(128, workload.input_tokens.max), min(_ANSWER_TOKENS, workload.output_tokens.max)
+        seeds: list[tuple[int, ...]] = [(self.spec.protocol.seed, 11, index) for index in range(self.spec.point.batch)]
+        said = self.generation.said(self.prompts.batch(seeds, length).to(self.device), tokens)
+        answers = (GreedyAnswer(" ".join(map(str, row)), tokens) for row in said)
+        return GreedyAnswers(f"{len(seeds)} of {length} tokens, seed {self.spec.protocol.seed}", tuple(answers))
 
     def ceilings_again(self) -> Estimates:
         """The matrix rate and the read bandwidth once more."""
@@ -245,6 +259,17 @@ class Generation:
                 synchronize(self.device)
                 stamps.append(now())
         return begin_ns, stamps
+
+    def said(self, prompts: torch.Tensor, tokens: int) -> list[list[int]]:
+        """The tokens of the answers themselves, by prompt."""
+        with self.no_grad():
+            self.cache.reset()
+            answers = [self.prefill(prompts)]
+            position = torch.full_like(answers[0], prompts.shape[1])
+            for _ in range(tokens - 1):
+                answers.append(self.decode(answers[-1], position).clone())  # a captured graph writes over its answer
+                position += 1
+        return torch.cat(answers, 1).tolist()  # type: ignore[no-any-return]
 
     def prefill(self, prompts: torch.Tensor) -> torch.Tensor:
         """Fill the cache and give the first token, (batch, 1)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from twinlens.burnin.judgement import BurnInResult
+from twinlens.acceptance.judgement import BurnInResult
 from twinlens.reporting.document.block import Block, Document, Line
 
 

@@ -41,6 +41,14 @@ def seconds_of(name: str, word: object) -> float:
     return quantity_of(name, word, "time", f"write --{name} '12 h', 30days, 2s or 50ms")
 
 
+_LASTING = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "days": 86400.0, "day": 86400.0}
+
+
+def lasting_of(name: str, word: object) -> float:
+    """Seconds of a test: 48h, 10m, 60s, "2 days"; m is minutes here. Raises BadInput (TL231)."""
+    return _with_unit(name, word, _LASTING, f"write --{name} 48h, 10m or 60s", 1e8)
+
+
 def tokens_of(name: str, word: object) -> int:
     """A number of tokens: 8192, 32K (a power of two, as limits of models are). Raises BadInput (TL231)."""
     text = str(word).strip()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from twinlens.burnin.criteria import Criterion
+from twinlens.acceptance.criteria import Criterion
 from twinlens.errors import BadInput
 from twinlens.record.codec import OPTIONAL, decode, encode
 from twinlens.spec.precision import Lens

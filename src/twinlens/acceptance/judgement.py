@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from twinlens.burnin.criteria import Criterion
-from twinlens.burnin.window import BurnIn, Window
+from twinlens.acceptance.criteria import Criterion
+from twinlens.acceptance.window import BurnIn, Window
 from twinlens.record.codec import OPTIONAL
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from twinlens.burnin.criteria import Criterion
-from twinlens.burnin.judgement import Standing
-from twinlens.burnin.part import LEVEL, Part, lacking, not_asked, standing_of, unit_of
-from twinlens.burnin.trend import Floats, Series, drift_of
-from twinlens.burnin.window import Window
+from twinlens.acceptance.criteria import Criterion
+from twinlens.acceptance.judgement import Standing
+from twinlens.acceptance.part import LEVEL, Part, lacking, not_asked, standing_of, unit_of
+from twinlens.acceptance.trend import Floats, Series, drift_of
+from twinlens.acceptance.window import Window
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.dependence import careful_time, slow_time
 from twinlens.stats.estimator.interval import reach, t_quantile

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from twinlens.burnin.criteria import KINDS, Criterion
-from twinlens.burnin.judgement import Ruling, Standing
+from twinlens.acceptance.criteria import KINDS, Criterion
+from twinlens.acceptance.judgement import Ruling, Standing
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding, Severity
 from twinlens.units import COUNT, RATIO

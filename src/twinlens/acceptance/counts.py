@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from twinlens.burnin.criteria import KINDS, Criterion
-from twinlens.burnin.part import LEVEL, Part, lacking, met, not_asked, standing_of, unit_of
-from twinlens.burnin.rates import mean_of_logs
-from twinlens.burnin.window import Asked, DeviceWindow, Window
+from twinlens.acceptance.criteria import KINDS, Criterion
+from twinlens.acceptance.part import LEVEL, Part, lacking, met, not_asked, standing_of, unit_of
+from twinlens.acceptance.rates import mean_of_logs
+from twinlens.acceptance.window import Asked, DeviceWindow, Window
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.rate import poisson_bounds
 from twinlens.units import COUNT, HOUR_S, RATIO

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from twinlens.burnin.counts import (
+from twinlens.acceptance.counts import (
     by_device,
     check_parts,
     counter_parts,
@@ -15,10 +15,10 @@ from twinlens.burnin.counts import (
     temperature_parts,
     throttled_parts,
 )
-from twinlens.burnin.criteria import KINDS, Criterion
-from twinlens.burnin.judgement import Judgement, Ruling, Verdict
-from twinlens.burnin.part import LEVEL, Part, ruling_of
-from twinlens.burnin.rates import (
+from twinlens.acceptance.criteria import KINDS, Criterion
+from twinlens.acceptance.judgement import Judgement, Ruling, Verdict
+from twinlens.acceptance.part import LEVEL, Part, ruling_of
+from twinlens.acceptance.rates import (
     drift_parts,
     fleet_parts,
     last_parts,
@@ -29,8 +29,8 @@ from twinlens.burnin.rates import (
     sustained,
     workloads_of,
 )
-from twinlens.burnin.trend import Drift, drift_of
-from twinlens.burnin.window import Asked, Window
+from twinlens.acceptance.trend import Drift, drift_of
+from twinlens.acceptance.window import Asked, Window
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.stats.estimator.rate import poisson_bounds
