@@ -19,7 +19,18 @@ from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, executor_names
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import put_at
-from twinlens.tuning.setting import Setting, allows, as_shipped, chosen, refused, settings_of, shipped, tunable_kinds
+from twinlens.tuning.propose import candidates
+from twinlens.tuning.setting import (
+    Setting,
+    allows,
+    as_shipped,
+    chosen,
+    refused,
+    settings_of,
+    shipped,
+    tunable_kinds,
+    value_in,
+)
 from twinlens.tuning.values import read_values
 
 FOLDER = {"kind": "folder", "path": "shards"}
@@ -241,3 +252,23 @@ def test_whatever_a_user_writes_is_read_or_refused(asked: object) -> None:
         found = read_values(asked, (1, 2), (1, 500))
         assert found
         assert all(type(value) is int and 1 <= value <= 500 for value in found)
+
+
+def test_the_value_of_a_spec_is_what_it_says_or_what_stands_for_it_unsaid() -> None:
+    study = study_of(training("torch-deepspeed", options={"bucket_mib": 4.0}))
+    known = settings_of("torch-deepspeed", "training")
+    had = {name: value_in(study, known[name]) for name in ("bucket_mib", "stage", "offload", "microbatch", "threads")}
+    assert had == {"bucket_mib": 4.0, "stage": 2, "offload": "none", "microbatch": None, "threads": 1}
+    assert value_in(study_of(inference("vllm")), settings_of("vllm", "inference")["max_sequences"]) == "auto"
+
+
+def test_a_setting_with_a_condition_outside_the_space_is_proposed_and_one_without_effect_is_not() -> None:
+    study = study_of(training("torch-deepspeed", data=FOLDER))
+    space = chosen(
+        "torch-deepspeed", "training", {"stage": [0, 3], "whole_below": [0, 9], "loader_workers": [2]}, study
+    )
+    default = {name: value_in(study, setting) for name, (setting, _) in space.items()}
+    found = [dict(each) for each in candidates(space, default)]
+    assert {"stage": 3, "whole_below": 9, "loader_workers": 2} in found
+    assert [each for each in found if "whole_below" in each and each.get("stage") != 3] == []
+    assert all(refused({**default, **each}, space, study) == "" for each in found)

@@ -17,7 +17,8 @@ from twinlens.spec.tune import Tune
 from twinlens.spec.workload.arrival import Closed, Lockstep, Offline, SingleStream
 from twinlens.spec.workload.workload import CollectiveWorkload, Images, InferenceWorkload, TrainingWorkload
 from twinlens.stats.metrics.definition import METRICS, Metric
-from twinlens.tuning.setting import Chosen, Setting, allows, chosen
+from twinlens.tuning.power_limit import is_limited
+from twinlens.tuning.setting import Chosen, allows, chosen, value_in
 
 WRONG = "TL260"
 WITHIN_SLO = "highest rate within the SLO"
@@ -53,9 +54,8 @@ class Bound:
 
     @property
     def default(self) -> dict[str, Any]:
-        """What the spec has for each setting of the space, by short name; None where the executor decides."""
-        asked = self.study.candidate({}).to_dict()
-        return {name: default_of(asked, setting.path) for name, (setting, _) in self.space.items()}
+        """What the spec has for each setting of the space, as said or by default, by short name; None for nothing."""
+        return {name: value_in(self.study, setting) for name, (setting, _) in self.space.items()}
 
     @property
     def terms(self) -> dict[str, Any]:
@@ -124,23 +124,11 @@ def _space(study: Study, tune: Tune) -> Chosen:
     for name, (setting, _) in space.items():
         if not allows(tune.tier, setting):
             raise _wrong(f'{name} is of the tier "{setting.tier}", and tier = "{tune.tier}" leaves it as it is')
-    if all(values == (_default(study, setting),) for setting, values in space.values()):
+    if all(values == (value_in(study, setting),) for setting, values in space.values()):
         raise _wrong("every setting of space has one value, which it has already; give others")
     if len(space) > _MOST_SETTINGS:
         raise _wrong(f"{len(space)} settings are more than a budget can tell apart; name {_MOST_SETTINGS} at most")
     return space
-
-
-def _default(study: Study, setting: Setting) -> Any:
-    return default_of(study.candidate({}).to_dict(), setting.path)
-
-
-def default_of(spec: Mapping[str, Any], path: str) -> Any:
-    """What a run has at a dotted path; None where it says nothing."""
-    value: Any = spec
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
 
 
 def _objective(study: Study, tune: Tune) -> Objective:
@@ -164,8 +152,10 @@ def _objective(study: Study, tune: Tune) -> Objective:
     _refuse_lens(study, known, "objective")
     if known.better == "none":
         raise _wrong(f"{known.label} is neither better high nor low; take another objective")
-    turns = metric == rate and may_take_turns(study.candidate({}))
+    turns = metric == rate and may_take_turns(study.candidate({})) and not is_limited(tune.space)
     if tune.in_turns and not turns:
+        if is_limited(tune.space):
+            raise _wrong("in_turns = true: candidates that are up together have one power limit; leave in_turns out")
         why = "its workload cannot take turns" if metric == rate else f"turns show {rate or 'a rate'}, not {metric}"
         raise _wrong(f"in_turns = true: {why}; leave in_turns out")
     in_turns = turns if tune.in_turns is None else tune.in_turns

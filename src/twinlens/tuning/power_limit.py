@@ -6,11 +6,18 @@ The limit itself is a field of the spec (`executor.power_limit_w`), which a run 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from twinlens.measurement.preflight.power import device_limits
 from twinlens.spec.study import RunSpec, Study
 
-PATH = "executor.power_limit_w"
+NAME, PATH = "power_limit_w", "executor.power_limit_w"
 _STEPS = 6
+
+
+def is_limited(space: Iterable[str]) -> bool:
+    """Whether a space varies the power limit, which all that is up at a time shares."""
+    return bool({NAME, PATH} & set(space))
 
 
 def limits_here(spec: Study | RunSpec) -> tuple[float, ...]:

@@ -74,7 +74,8 @@ def key_of(settings: Settings) -> str:
 
 
 def _is_met(setting: Setting, values: Settings) -> bool:
-    return all(values.get(other) in allowed for other, allowed in setting.only_with.items())
+    """A condition on what the space does not vary was looked at when the space was read."""
+    return all(other not in values or values[other] in allowed for other, allowed in setting.only_with.items())
 
 
 def _asked(

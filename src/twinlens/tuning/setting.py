@@ -216,6 +216,11 @@ def _tried(name: str, found: Chosen, spec: Study | RunSpec | None) -> tuple[Valu
     return None if spec is None else _as_asked(name, spec)
 
 
+def value_in(spec: Study | RunSpec, setting: Setting) -> Value | None:
+    """What a spec has for a setting, as it says or by default; None where neither says anything."""
+    return next(iter(_as_asked(setting.name, spec) or ()), None)
+
+
 def _as_asked(name: str, spec: Study | RunSpec) -> tuple[Value, ...] | None:
     """The one value that a spec has at a setting or path, as asked or by default; None where it has no such field."""
     setting = settings_of(spec.executor.kind, spec.lens).get(name)
