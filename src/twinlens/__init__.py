@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from twinlens.api.measuring.progress import Progress
     from twinlens.api.measuring.spec_asked import new
     from twinlens.api.measuring.studies import check, measure
+    from twinlens.api.measuring.tune import TuneResult, tune, tuned
     from twinlens.api.measuring.watch import lightning_callback, trainer_callback, watch
     from twinlens.api.plan import verbs as plan
     from twinlens.api.plan.calibrate import Calibration
@@ -101,6 +102,7 @@ _NAMES = {
     "twinlens.api.runs": ("frame", "peers", "read", "rows", "show", "summary"),
     "twinlens.api.measuring.studies": ("check", "measure"),
     "twinlens.api.simulating.mixed": ("SimulatedMix",),
+    "twinlens.api.measuring.tune": ("TuneResult", "tune", "tuned"),
     "twinlens.api.simulating.simulate": ("SimulateResult", "simulate"),
     "twinlens.api.simulating.training": ("SimulatedTraining",),
     "twinlens.api.table": ("table", "Table"),
@@ -176,6 +178,7 @@ __all__ = [
     "Study",
     "Summary",
     "Table",
+    "TuneResult",
     "TwinlensError",
     "Verdict",
     "__version__",
@@ -211,6 +214,8 @@ __all__ = [
     "summary",
     "table",
     "trainer_callback",
+    "tune",
+    "tuned",
     "verify",
     "watch",
 ]

@@ -75,6 +75,19 @@ class Measure(Question):
     on: Annotated[str, option("Generate the load, or train, on a Ray cluster.", Kind("ray://HOST:PORT"))] | None = None
 
 
+class Tune(Question):
+    """Tune a spec within a declared bound, and prove the winner."""
+
+    spec: Annotated[str, argument("A spec with a table [tune], or a shipped example.", "SPEC")]
+    set_: Set = ()
+    out: Out = Path("runs")
+    all_: Annotated[bool, telling("Every trial, and what each setting is worth.", FLAG)] = False
+    json_: Json = False
+    quiet: Quiet = False
+    fresh: Fresh = False
+    file: Page | None = None
+
+
 class Check(Question):
     """Check a spec and predict it from theory; touches nothing."""
 
@@ -357,6 +370,7 @@ def _verb(question: type[Question], head: str, run: str, example: str) -> Verb:
 
 DEMO = _verb(Demo, "Measure", "demo:run", "")
 MEASURE = _verb(Measure, "Measure", "measure:run", "chat --at rate_per_s=2,4 --set protocol.repeats=3")
+TUNE = _verb(Tune, "Measure", "tune:run", "tune-vllm --set tune.budget.trials=6")
 CHECK = _verb(Check, "Measure", "check:run", "chat --at rate_per_s=2,4")
 NEW = _verb(New, "Measure", "new:run", "chat -o my.toml")
 PROBE = _verb(Probe, "Measure", "probe:run", "--json > machine.json")
@@ -373,19 +387,6 @@ EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")
 EXPLAIN = _verb(Explain, "Look up", "looking_up:explained", "ttft")
 LIST = _verb(List, "Look up", "looking_up:listed", "examples")
 VERBS = (
-    DEMO,
-    MEASURE,
-    CHECK,
-    NEW,
-    PROBE,
-    BURNIN,
-    SHOW,
-    DIAGNOSE,
-    COMPARE,
-    REPORT,
-    CLAIM,
-    EVIDENCE,
-    SIMULATE,
-    EXPLAIN,
+    DEMO, MEASURE, TUNE, CHECK, NEW, PROBE, BURNIN, SHOW, DIAGNOSE, COMPARE, REPORT, CLAIM, EVIDENCE, SIMULATE, EXPLAIN,
     LIST,
-)
+)  # fmt: skip

@@ -100,6 +100,10 @@ class SimulateWords(TypedDict, total=False):
     dry: bool | None
     out: str | Path | None
 
+class TuneWords(TypedDict, total=False):
+    set_: str | Sequence[str] | None
+    fresh: bool | None
+
 class PlanFitWords(TypedDict, total=False):
     device: str | None
     devices: int | str | None

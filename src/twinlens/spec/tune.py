@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from twinlens.errors import BadInput
 from twinlens.spec.frozen import Spec
 
 Tier = Literal["as-shipped", "settings", "precision", "open"]
@@ -104,3 +105,13 @@ class Tune(Spec):
     engineer_hours: PositiveFloat | None = Field(
         None, examples=[4.0], description="Hours that people spent on this tuning, which nobody can measure."
     )
+
+
+def refuse_tuning(name: str, tune: Tune | None) -> None:
+    """Raises BadInput (TL262) where a spec that declares a tuning would be measured as if it did not."""
+    if tune is not None:
+        raise BadInput(
+            f"the spec {name!r} declares a tuning, which `twinlens tune` runs; to measure its default alone, leave "
+            "[tune] out",
+            code="TL262",
+        )

@@ -20,7 +20,7 @@ from twinlens.stats.metrics.definition import METRICS, Metric
 from twinlens.tuning.power_limit import is_limited
 from twinlens.tuning.setting import Chosen, allows, chosen, value_in
 
-WRONG = "TL260"
+WRONG = "TL262"
 WITHIN_SLO = "highest rate within the SLO"
 _SATURATED = (Closed, Lockstep, SingleStream, Offline)
 _OF_TASK = {"embed": "embedded_texts_per_s", "rerank": "reranked_documents_per_s"}
@@ -91,7 +91,7 @@ def _digest(data: Mapping[str, Any]) -> str:
 
 
 def bound_of(study: Study) -> Bound:
-    """The bound that a spec declares. Raises BadInput (TL260) with one sentence for one that cannot be kept."""
+    """The bound that a spec declares. Raises BadInput (TL262) with one sentence for one that cannot be kept."""
     tune = study.tune
     if tune is None:
         sentence = "has no [tune]: add one with a space and a budget, or begin with `twinlens new --example tune-vllm`"

@@ -52,11 +52,16 @@ def proof_study(bound: Bound, settings: Mapping[str, Any], repeats: int | None =
     """The study of the proof: the default and the winner, `repeats` times each, by default `proof.repeats`."""
     study, tune = bound.study, bound.tune
     paths = {bound.space[name][0].path: (value,) for name, value in settings.items()}
-    turns = {"pairing": "slices", "guards": False} if bound.objective.in_turns else {}
+    turns: dict[str, Any] = {"pairing": "slices", "guards": False} if bound.objective.in_turns else {}
     protocol = study.protocol.model_copy(
         update={"seed": study.protocol.seed + NEW_SEED, "repeats": repeats or tune.proof.repeats, **turns}
     )
-    update = {"tune": None, "protocol": protocol, "name": f"{study.name[:50]}-proof", "variants": ({}, paths)}
+    update: dict[str, Any] = {
+        "tune": None,
+        "protocol": protocol,
+        "name": f"{study.name[:50]}-proof",
+        "variants": ({}, paths),
+    }
     return study.model_copy(update=update)
 
 

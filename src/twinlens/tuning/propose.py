@@ -46,12 +46,12 @@ def proposed(
 
 
 def candidates(space: Chosen, default: Settings) -> list[Settings]:
-    """Every candidate of a space once, the default first. Raises BadInput (TL260) where they are too many to list."""
+    """Every candidate of a space once, the default first. Raises BadInput (TL262) where they are too many to list."""
     count = 1
     for _, values in space.values():
         count *= len(values)
     if count > _MOST_COUNTED:
-        raise BadInput(f"[tune]: space has {count} combinations; name fewer values", code="TL260")
+        raise BadInput(f"[tune]: space has {count} combinations; name fewer values", code="TL262")
     found: dict[str, Settings] = {key_of({}): {}}
     for values in product(*(values for _, values in space.values())):
         asked = changed(space, dict(zip(space, values, strict=True)), default)
@@ -85,7 +85,7 @@ def _asked(
     try:
         import optuna
     except ImportError as error:
-        raise BadInput(f"the sampler tpe needs Optuna: pip install 'twinlens[tune]' ({error})", code="TL260") from None
+        raise BadInput(f"the sampler tpe needs Optuna: pip install 'twinlens[tune]' ({error})", code="TL262") from None
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -160,7 +160,7 @@ def mark(run: Path, bound: Bound, settings: Mapping[str, Any], role: Role = "can
 def observed_of(bound: Bound, run: Run) -> dict[str, Any]:
     """What the executor says of the settings of the space, by short name; those it says nothing of are not there.
 
-    Raises BadInput (TL260) where it runs with other values than were asked.
+    Raises BadInput (TL262) where it runs with other values than were asked.
     """
     facts = run.facts
     if facts is None:
@@ -168,7 +168,7 @@ def observed_of(bound: Bound, run: Run) -> dict[str, Any]:
     wrong = next((each for each in facts.findings if each.code == "switch-differs"), None)
     if wrong is not None:
         ran, wanted = wrong.numbers.get("observed"), wrong.numbers.get("asked")
-        raise BadInput(f"the server runs with {wrong.subject} = {ran} where {wanted} was asked", code="TL260")
+        raise BadInput(f"the server runs with {wrong.subject} = {ran} where {wanted} was asked", code="TL262")
     known = {name: facts.executor.value(f"serving.{name}") for name in bound.space}
     return {name: value for name, value in known.items() if value is not None}
 

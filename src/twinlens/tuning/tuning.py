@@ -60,7 +60,7 @@ class Tuning:
 
 def measure_tuning(study: Study, out: Path, watch: Watch = lambda event: None, *, fresh: bool = False) -> Path:
     """Search, prove and try elsewhere, into a folder under `out`, or go on with the unfinished one of the same spec
-    unless `fresh`. Raises BadInput (TL260) before anything starts, and Interrupted."""
+    unless `fresh`. Raises BadInput (TL262) before anything starts, and Interrupted."""
     bound = bound_of(study)
     preflight(_default_alone(study))
     with held_folder(study, out, unfinished_tuning, fresh=fresh) as folder:
@@ -68,7 +68,7 @@ def measure_tuning(study: Study, out: Path, watch: Watch = lambda event: None, *
         if not ledger.standing.bound:
             ledger.add(Begun(bound.asked, __version__, now_utc()))
         elif ledger.standing.bound != bound.asked:
-            raise BadInput(f"{folder / FILE} is of another bound; take --fresh or another --out", code="TL260")
+            raise BadInput(f"{folder / FILE} is of another bound; take --fresh or another --out", code="TL262")
         _search(bound, ledger, folder, watch)
         winner = ledger.standing.trials[ledger.standing.leader]
         if winner.settings:

@@ -20,6 +20,7 @@ from twinlens.measurement.summary_file import store_summary
 from twinlens.record.store import end_study
 from twinlens.reporting.comparing.paired import paired_of, write_paired
 from twinlens.spec.study import Study
+from twinlens.spec.tune import refuse_tuning
 from twinlens.stats.summary.group import group
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def measure(
     """
     asked = Measure.read(MEASURE.name, {"out": out, **words})
     chosen, _ = study_of(study, asked)
+    refuse_tuning(chosen.name, chosen.tune)
     folder, fresh = asked.out, asked.fresh
     find, go = (unfinished_study, measure_study) if chosen.search is None else (unfinished_search, measure_search)
     resumed = None if fresh else find(chosen, folder)

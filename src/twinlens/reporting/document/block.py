@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # charts are heavy
     from twinlens.reporting.chart.figure import Figure as Chart
 
 DETAIL = 9
-Tone = Literal["", "good", "bad", "doubt", "strong", "dim", "part"]
+Tone = Literal["", "good", "bad", "doubt", "strong", "dim", "part", "struck"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,8 @@ def _table(table: Table, notes: Footnotes) -> str:
 
 def _cell(cell: Cell, notes: Footnotes, is_told: bool) -> str:
     mark = notes.mark(cell.why) if cell.why and not is_told else ""
-    return escaped(" ".join(filter(None, (cell.text.strip(), cell.bounds or cell.beside, mark))))
+    text = escaped(" ".join(filter(None, (cell.text.strip(), cell.bounds or cell.beside, mark))))
+    return f"~~{text}~~" if cell.tone == "struck" and text else text
 
 
 def reasons(row: Sequence[Cell]) -> str:

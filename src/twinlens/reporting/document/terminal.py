@@ -40,7 +40,7 @@ from twinlens.reporting.text.footnote import Footnotes, hanging, in_lines
 from twinlens.reporting.wording.planned.plan import figure_words, lawful_words
 
 STYLES: dict[Tone, str] = {"": "", "good": "green", "bad": "red", "doubt": "yellow", "strong": "bold", "dim": "dim",
-                           "part": "cyan"}  # fmt: skip
+                           "part": "cyan", "struck": "strike"}  # fmt: skip
 _MARK = 10
 """Width of a mark before what follows it; a sign, a letter or a figure takes less."""
 
