@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from twinlens.acceptance.window import BURNIN_FILE
 from twinlens.api.documented import Shown
 from twinlens.api.question import asks
 from twinlens.api.questions import SHOW, Show
@@ -99,8 +100,18 @@ def show(*runs: str | Path | Run | Iterable[Run], **words: Unpack[ShowWords]) ->
     or of folders. `whole`: every metric of a run that stands alone. Raises BadInput as `read` does.
     """
     whole = Show.read(SHOW.name, {"runs": runs, **words}).whole
+    if (folder := burnin_at(runs)) is not None:
+        from twinlens.api.measuring.burnin import shown
+
+        return Shown(plain(shown(folder).screen(why=whole)))
     chosen = [run for each in runs for run in _runs_of(each)]
     return Shown(plain(screen(runs_document(material_of(chosen), searches_of(chosen)), whole=whole)))
+
+
+def burnin_at(given: Sequence[Any]) -> Path | None:
+    """The folder of a burn-in, where that is all that was given."""
+    only = Path(given[0]) if len(given) == 1 and isinstance(given[0], str | Path) else None
+    return only if only is not None and (only / BURNIN_FILE).is_file() else None
 
 
 def _runs_of(given: str | Path | Run | Iterable[Run]) -> Iterable[Run]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.pack.archive import safe_part
-from twinlens.pack.run_folder import OF_RUN, OF_STUDY, Cover, Taken, folder_hash, take
+from twinlens.pack.run_folder import OF_BURNIN, OF_RUN, OF_STUDY, OF_TURN, Cover, Taken, folder_hash, take
 from twinlens.pack.sums import UNREADABLE
 from twinlens.record.codec import encode
 from twinlens.record.run import Run
@@ -57,13 +57,23 @@ class Copies:
 
 
 def copies_of(runs: Iterable[Run], cover: Cover) -> Copies:
-    """Copies of run folders, and of the study folders that they lie in, under `runs/`. Raises BadInput, OSError."""
+    """Copies of run folders, and of the folders of studies and burn-ins that they lie in, under `runs/`. Raises
+    BadInput, OSError."""
     copies = Copies()
     for run in runs:
-        study = run.folder.resolve().parent
-        above = _add(copies, study, "runs", OF_STUDY, cover) if (study / "study.json").is_file() else "runs"
-        _add(copies, run.folder.resolve(), above, OF_RUN, cover)
+        _add(copies, run.folder.resolve(), _above(copies, run.folder.resolve().parent, cover), OF_RUN, cover)
     return copies
+
+
+def _above(copies: Copies, parent: Path, cover: Cover) -> str:
+    """The place in the pack that a run goes below: that of its study, or of its turn of a burn-in."""
+    if (parent / "study.json").is_file():
+        return _add(copies, parent, "runs", OF_STUDY, cover)
+    burnin = parent.parent
+    if not (burnin / "burnin.json").is_file():
+        return "runs"
+    of_turns = (f"{turn.name}/{name}" for turn in burnin.glob("turn-*") for name in OF_TURN)
+    return f"{_add(copies, burnin, 'runs', (*OF_BURNIN, *of_turns), cover)}/{safe_part(parent.name)}"
 
 
 def _add(copies: Copies, folder: Path, above: str, wanted: tuple[str, ...], cover: Cover) -> str:

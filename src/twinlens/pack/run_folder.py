@@ -20,6 +20,8 @@ OF_RUN = (
     "server.arrows", "schedule.arrow", "instrument.json", "falsifier.json",
 )  # fmt: skip
 OF_STUDY = ("study.json", "spec.toml", "paired.json", "search.json")
+OF_BURNIN = ("burnin.json", "windows.jsonl", "journal.jsonl", "verdict.json")
+OF_TURN = ("turn.json", "counters.jsonl", "products.jsonl", "failed.jsonl")
 """Files that a pack takes; logs, weights and whatever else lies there only have their checksum in it."""
 
 

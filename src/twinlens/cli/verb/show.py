@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from twinlens.api.questions import Show
-from twinlens.api.runs import as_json, material_of, peers, read, write_rows
+from twinlens.api.runs import as_json, burnin_at, material_of, peers, read, write_rows
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
@@ -26,6 +27,9 @@ def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
         asked = Show.read(name, given)
         _refuse_two_forms(asked)
+        if (burnin := burnin_at(asked.runs)) is not None:
+            _print_burnin(burnin, asked)
+            return
         runs = read(*asked.runs, skip_broken=True)
         _print(runs, asked)
         if asked.tool is None and not runs.faults:
@@ -33,6 +37,21 @@ def run(name: str, given: Mapping[str, Any]) -> None:
                 renew_paired(material_of(runs))
         if runs.faults:
             raise runs.fault
+
+
+def _print_burnin(folder: Path, asked: Show) -> None:
+    """A burn-in, judged by its own criteria with what is there; a table of its runs is that of each turn's folder."""
+    from twinlens.api.measuring.burnin import shown
+
+    if asked.tool is not None or asked.csv or asked.parquet is not None:
+        raise BadInput(f"{folder} is a burn-in, and the form is one of runs: name the folder of a turn in it")
+    found = shown(folder)
+    if asked.json_:
+        print_json(found.to_json())
+    elif asked.markdown:
+        sys.stdout.write(found.to_markdown())
+    else:
+        out().print(found.screen(why=asked.whole))
 
 
 def _refuse_two_forms(asked: Show) -> None:
