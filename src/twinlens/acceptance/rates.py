@@ -160,7 +160,7 @@ def _beside(windows: Sequence[Window], workload: str) -> tuple[list[str], NDArra
     rates = [{d.device: d.rate for d in w.devices if d.rate} for w in sound(windows, workload)]
     names = sorted({name for each in rates for name in each})
     rows = [[math.log(float(each[name] or math.nan)) for name in names] for each in rates if len(each) == len(names)]
-    table = np.array(rows, dtype=np.float64).reshape(-1, len(names))
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
     return names, table - np.median(table, axis=1, keepdims=True) if table.size else table
 
 

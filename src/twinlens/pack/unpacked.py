@@ -11,7 +11,7 @@ from pathlib import Path
 from twinlens.errors import BadInput
 from twinlens.pack.archive import Archive, Damaged
 from twinlens.pack.check import FIGURES
-from twinlens.pack.run_folder import OF_RUN, OF_STUDY
+from twinlens.pack.run_folder import OF_BURNIN, OF_RUN, OF_STUDY, OF_TURN
 from twinlens.pack.sums import UNREADABLE
 from twinlens.record.checksum import MARKS
 
@@ -20,9 +20,9 @@ _MOST_BYTES = 4 * 1024**3
 
 
 def is_of_runs(name: str) -> bool:
-    """Whether a file of a pack is a record or rows of a run or study."""
+    """Whether a file of a pack is a record or rows of a run, a study or a burn-in."""
     file = name.rpartition("/")[2].removesuffix(MARKS)
-    return name.startswith(_ROOT) and file in (*OF_RUN, *OF_STUDY, FIGURES)
+    return name.startswith(_ROOT) and file in (*OF_RUN, *OF_STUDY, *OF_BURNIN, *OF_TURN, FIGURES)
 
 
 def runs_of(path: Path) -> Path:
