@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ _RAMP_EVENTS, _RAMP_ERRORS = 6, 2.58
 _UNREAD = 0.1  # of the windows: a counter that was missing in more of them makes what it shows a note
 
 Readings = list[tuple[Window, DeviceWindow]]
+Devices = Mapping[str, Readings]
 
 
 def by_device(windows: Sequence[Window]) -> dict[str, Readings]:
@@ -32,10 +33,10 @@ def by_device(windows: Sequence[Window]) -> dict[str, Readings]:
     return {name: found[name] for name in sorted(found)}
 
 
-def counter_parts(windows: Sequence[Window], criterion: Criterion, asked: Asked) -> Iterator[Part]:
+def counter_parts(devices: Devices, criterion: Criterion, asked: Asked) -> Iterator[Part]:
     """A counter of each device: totals by how much they rose, states by how far they fell since the start."""
     name = KINDS[criterion.what].counter
-    for device, readings in _with(windows, name).items():
+    for device, readings in _with(devices, name).items():
         read = [(window, each.counters[name]) for window, each in readings if name in each.counters]
         if not read:
             yield lacking(criterion, _why_unread(readings, name), device=device, about=device)
@@ -44,20 +45,19 @@ def counter_parts(windows: Sequence[Window], criterion: Criterion, asked: Asked)
         is_state = name in ("pcie_width", "pcie_generation")
         part = _state(criterion, device, read, start) if is_state else _total(criterion, device, read, start)
         yield _noted(part, 1 - len(read) / len(readings))
-    yield from _nothing(windows, criterion, name)
+    yield from _nothing(devices, criterion, name)
 
 
-def _with(windows: Sequence[Window], name: str) -> dict[str, Readings]:
+def _with(devices: Devices, name: str) -> dict[str, Readings]:
     """The readings of each device whose kind has what is named."""
-    found = by_device(windows)
-    return {device: found[device] for device in found if not all(name in each.has_not for _, each in found[device])}
+    return {each: devices[each] for each in devices if not all(name in device.has_not for _, device in devices[each])}
 
 
-def _nothing(windows: Sequence[Window], criterion: Criterion, name: str) -> Iterator[Part]:
+def _nothing(devices: Devices, criterion: Criterion, name: str) -> Iterator[Part]:
     """Why there is no device to judge, where there is none."""
-    if not by_device(windows):
+    if not devices:
         yield lacking(criterion, "no window says which devices it ran on")
-    elif not _with(windows, name):
+    elif not _with(devices, name):
         yield not_asked(criterion, "no device here has one")
 
 
@@ -133,9 +133,9 @@ def _rises(rises: list[tuple[Window, int]]) -> bool:
     return (mean - 0.5) * math.sqrt(12 * clusters) > _RAMP_ERRORS
 
 
-def throttled_parts(windows: Sequence[Window], criterion: Criterion) -> Iterator[Part]:
+def throttled_parts(devices: Devices, criterion: Criterion) -> Iterator[Part]:
     """The share of the time in which each device was slowed down, by its most frequent reason that is not expected."""
-    for device, readings in _with(windows, "throttled").items():
+    for device, readings in _with(devices, "throttled").items():
         read = [(window, each) for window, each in readings if "throttled" not in each.missing]
         if not read:
             yield lacking(criterion, _why_unread(readings, "throttled"), device=device, about=device)
@@ -151,12 +151,12 @@ def throttled_parts(windows: Sequence[Window], criterion: Criterion) -> Iterator
         value = Estimate(share, RATIO, "share of the time, of the most frequent reason", "measured", n=len(read))
         part = Part(met(is_met), value, device, device, windows=slowed, numbers={"reason": reason})
         yield _noted(part, 1 - len(read) / len(readings))
-    yield from _nothing(windows, criterion, "throttled")
+    yield from _nothing(devices, criterion, "throttled")
 
 
-def temperature_parts(windows: Sequence[Window], criterion: Criterion) -> Iterator[Part]:
+def temperature_parts(devices: Devices, criterion: Criterion) -> Iterator[Part]:
     """The highest temperature of each device."""
-    for device, readings in _with(windows, "temperature").items():
+    for device, readings in _with(devices, "temperature").items():
         read = [(window, each.temperature_c) for window, each in readings if each.temperature_c is not None]
         if not read:
             yield lacking(criterion, _why_unread(readings, "temperature"), device=device, about=device)
@@ -165,7 +165,7 @@ def temperature_parts(windows: Sequence[Window], criterion: Criterion) -> Iterat
         value = Estimate(max(each for _, each in read), "°C", "highest reading", "measured", n=len(read))
         part = Part(met(not hot), value, device, device, windows=hot)
         yield _noted(part, 1 - len(read) / len(readings))
-    yield from _nothing(windows, criterion, "temperature")
+    yield from _nothing(devices, criterion, "temperature")
 
 
 # Correct under load: the same digests in every window, and on every device of one kind.
@@ -229,8 +229,7 @@ def failed_rows(windows: Sequence[Window], criterion: Criterion) -> Iterator[Par
 
 def exchange_parts(windows: Sequence[Window], criterion: Criterion, asked: Asked) -> Iterator[Part]:
     """The time of an all-reduce over that of the fit before the first window, for each size."""
-    devices = asked.devices or tuple(by_device(windows))
-    if len(devices) < 2:
+    if len(asked.devices) < 2:
         yield not_asked(criterion, "there is one device")
         return
     fit = asked.fit

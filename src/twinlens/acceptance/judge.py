@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from twinlens.acceptance.counts import (
+    Devices,
     by_device,
     check_parts,
     counter_parts,
@@ -49,14 +50,15 @@ def judged(
     judged, or where the test ended before its time; else accept, with notes where there are some.
     """
     windows = sorted(windows, key=lambda each: each.number)
-    rulings = tuple(ruling_of(each, list(_parts(windows, each, asked, before))) for each in criteria)
+    devices = by_device(windows)
+    rulings = tuple(ruling_of(each, list(_parts(windows, devices, each, asked, before))) for each in criteria)
     length = tested_s(windows)
     is_whole = bool(windows) and length >= asked.for_s * (1 - _SPARE) - asked.window_s
     verdict, decided = _verdict(rulings, is_whole)
     drifts = {name: drift_of(series_of(windows, name).settled()) for name in workloads_of(windows)}
-    bounds = _bounds(windows, rulings)
+    bounds = _bounds(devices, rulings)
     return Judgement(
-        verdict, rulings, decided, tuple(_unseen(windows, asked, drifts, bounds)), _figures(windows, drifts),
+        verdict, rulings, decided, tuple(_unseen(windows, devices, asked, drifts, bounds)), _figures(windows, drifts),
         _marks(windows, rulings), bounds,
     )  # fmt: skip
 
@@ -67,16 +69,16 @@ def tested_s(windows: Sequence[Window]) -> float:
 
 
 def _parts(
-    windows: Sequence[Window], criterion: Criterion, asked: Asked, before: Sequence[Window] | None
+    windows: Sequence[Window], devices: Devices, criterion: Criterion, asked: Asked, before: Sequence[Window] | None
 ) -> Iterable[Part]:
     if KINDS[criterion.what].counter:
-        return counter_parts(windows, criterion, asked)
+        return counter_parts(devices, criterion, asked)
     if criterion.what == "rate-of-last":
         return last_parts(windows, before, criterion)
     if criterion.what == "all-reduce":
         return exchange_parts(windows, criterion, asked)
-    if criterion.what == "temperature":
-        return temperature_parts(windows, criterion)
+    if criterion.what in ("temperature", "throttled"):
+        return (temperature_parts if criterion.what == "temperature" else throttled_parts)(devices, criterion)
     judge = {
         "checks": check_parts,
         "failed-windows": failed_windows,
@@ -85,7 +87,6 @@ def _parts(
         "stragglers": straggler_parts,
         "retention": retention_parts,
         "drift": drift_parts,
-        "throttled": throttled_parts,
     }[criterion.what]
     return judge(windows, criterion)
 
@@ -128,10 +129,9 @@ def _marks(windows: Sequence[Window], rulings: Sequence[Ruling]) -> dict[int, tu
     return {number: tuple(marks[number]) for number in sorted(marks) if marks[number]}
 
 
-def _bounds(windows: Sequence[Window], rulings: Sequence[Ruling]) -> dict[str, Estimate]:
+def _bounds(devices: Devices, rulings: Sequence[Ruling]) -> dict[str, Estimate]:
     """The most that the rate of faults of a device can be: 3 / (n T) at 95 % where none was seen."""
-    device_s = {name: sum(window.seconds for window, _ in readings) for name, readings in by_device(windows).items()}
-    hours = sum(device_s.values()) / HOUR_S
+    hours = _device_hours(devices)
     if not hours:
         return {}
     faults = len({number for each in rulings if each.criterion.what in _FAULTS for number in each.windows})
@@ -141,16 +141,23 @@ def _bounds(windows: Sequence[Window], rulings: Sequence[Ruling]) -> dict[str, E
     return {"faults": rate}
 
 
+def _device_hours(devices: Devices) -> float:
+    return sum(window.seconds for readings in devices.values() for window, _ in readings) / HOUR_S
+
+
 def _unseen(
-    windows: Sequence[Window], asked: Asked, drifts: Mapping[str, Drift], bounds: Mapping[str, Estimate]
+    windows: Sequence[Window],
+    devices: Devices,
+    asked: Asked,
+    drifts: Mapping[str, Drift],
+    bounds: Mapping[str, Estimate],
 ) -> Iterator[Finding]:
     """What a sound verdict of this test leaves open."""
     length = tested_s(windows)
     if length < asked.for_s * (1 - _SPARE) - asked.window_s:
         yield _unseen_of("length", {"hours": length / HOUR_S, "planned_hours": asked.for_s / HOUR_S})
     if "faults" in bounds:
-        rate, devices = bounds["faults"], by_device(windows)
-        hours = sum(window.seconds for readings in devices.values() for window, _ in readings) / HOUR_S
+        rate, hours = bounds["faults"], _device_hours(devices)
         numbers = {"faults": rate.n, "device_hours": hours, "devices": len(devices), "at_most_per_hour": rate.high}
         yield _unseen_of("faults", numbers)
     seen = {name: drift.visible for name, drift in drifts.items() if drift.visible is not None}

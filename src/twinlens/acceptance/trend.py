@@ -120,7 +120,8 @@ def _of_place(values: Floats, turn: NDArray[np.int64]) -> Floats:
 
 
 def _trimmed_means(values: Floats, parts: list[NDArray[np.int64]]) -> Floats:
-    return np.array([scipy.stats.trim_mean(values[part], _TRIMMED) for part in parts])
+    cut = [int(_TRIMMED * part.size) for part in parts]
+    return np.array([np.sort(values[part])[k : part.size - k].mean() for part, k in zip(parts, cut, strict=True)])
 
 
 def _slope(y: Floats, x: Floats, level: float, taken_out: str) -> tuple[Estimate, Floats]:
