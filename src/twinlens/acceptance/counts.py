@@ -198,7 +198,7 @@ def _check(criterion: Criterion, name: str, workload: str, kind: str, digests: l
         return Part("insufficient", Estimate.absent(COUNT, f"{name} was checked once, so there is nothing to compare"))
     is_tied = len(counted) > 1 and counted.most_common(2)[0][1] == counted.most_common(2)[1][1]
     numbers = {"check": name, "digests": len(counted), "compared": len(digests), "tied": is_tied, "kind": kind}
-    numbers |= {"windows": list(windows[:8]), "odd_devices": sorted(devices)}
+    numbers |= {"windows": list(windows[:8]), "odd_devices": sorted(devices) or None}
     device = devices.most_common(1)[0][0] if devices else ""
     return Part(met(len(windows) <= criterion.limit), value, name, device, workload, windows, numbers)
 

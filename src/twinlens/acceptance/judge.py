@@ -158,7 +158,8 @@ def _unseen(
         yield _unseen_of("length", {"hours": length / HOUR_S, "planned_hours": asked.for_s / HOUR_S})
     if "faults" in bounds:
         rate, hours = bounds["faults"], _device_hours(devices)
-        numbers = {"faults": rate.n, "device_hours": hours, "devices": len(devices), "at_most_per_hour": rate.high}
+        numbers = {"faults": rate.n, "device_hours": hours, "devices": len(devices)}
+        numbers |= {"hours_between": 1 / rate.high} if rate.high else {}
         yield _unseen_of("faults", numbers)
     seen = {name: drift.visible for name, drift in drifts.items() if drift.visible is not None}
     if seen:

@@ -90,12 +90,15 @@ def ruling_of(criterion: Criterion, parts: Sequence[Part]) -> Ruling:
         parts = [lacking(criterion, "no window was measured")]
     worst = max(parts, key=lambda part: (_ORDER[part.standing], _badness(criterion, part)))
     alike = [part for part in parts if part.standing == worst.standing] if worst.standing != "met" else [worst]
-    numbers = {"standing": worst.standing, "limit": criterion.limit, "unit": criterion.unit, **worst.numbers}
-    if worst.value.value is None:
+    value = worst.value.value
+    amount = int(value) if value is not None and criterion.unit == "count" else value
+    numbers = {"stands": worst.standing.replace(" ", "-"), "limit": criterion.limit, "unit": criterion.unit,
+               "amount": amount, **worst.numbers}  # fmt: skip
+    if value is None:
         numbers["why"] = worst.value.lacks
     others = _each(part.device or part.workload for part in alike)
-    numbers["others"] = [each for each in others if each != (worst.device or worst.workload)]
-    evidence = {"value": worst.value} if worst.value.value is not None else {}
+    numbers["others"] = [each for each in others if each != (worst.device or worst.workload)] or None
+    evidence = {"value": worst.value} if value is not None else {}
     why = Finding(f"burnin-{criterion.what}", _SEVERITIES[worst.standing], worst.about, numbers, evidence)
     windows = tuple(sorted({each for part in alike for each in part.windows}))[:_MOST_WINDOWS]
     return Ruling(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,7 +118,7 @@ def drift_parts(windows: Sequence[Window], criterion: Criterion) -> Iterator[Par
         series = series_of(windows, workload).settled()
         found = drift_of(series, 1 - (1 - LEVEL) / len(names))
         slope, limit = found.slope, criterion.limit
-        numbers = {"explained": found.explained, "visible": found.visible, "raw": found.raw.value}
+        numbers: dict[str, Any] = {"explained": found.explained, "visible": found.visible, "raw": found.raw.value}
         numbers |= _heat(series)
         if slope.value is None:
             yield Part("insufficient", slope, workload, workload=workload, numbers=numbers)
@@ -125,9 +126,9 @@ def drift_parts(windows: Sequence[Window], criterion: Criterion) -> Iterator[Par
         is_short = series.time_s[-1] - series.time_s[0] < 0.95 * DAY_S
         standing = _of_drift(slope, limit)
         if standing == "not met" and is_short and not np.isfinite(series.temperature_c).all():
-            standing, numbers = "insufficient", numbers | {"unknown": "day"}
+            standing, numbers = "insufficient", {**numbers, "unknown": "day"}
         if standing == "met" and found.explained and _of_drift(found.raw, limit) == "not met":
-            standing, numbers = "met with a note", numbers | {"is_explained": True}
+            standing, numbers = "met with a note", {**numbers, "is_explained": True}
         yield Part(standing, slope, workload, workload=workload, numbers=numbers)
 
 

@@ -19,7 +19,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.units import DAY_S, HOUR_S, RATIO
 
 Floats = NDArray[np.float64]
-Explained = Literal["", "temperature", "day", "temperature and day"]
+Explained = Literal["", "temperature", "time of day", "temperature and time of day"]
 TEN_HOURS_S = 10 * HOUR_S
 _MOST_BLOCKS, _FEWEST_BLOCKS, _FEWEST_IN_BLOCK = 48, 10, 3
 _TRIMMED = 0.2  # of a block, at either end
@@ -93,8 +93,8 @@ def _beside(y: Floats, plain: Floats, hours: Floats, heat: Floats) -> tuple[list
         centred = heat - heat.mean()
         _, coefficients = _slope(y, np.column_stack([plain, centred, *day]), 0.95, "")
         if coefficients[2] < 0:
-            return [centred, *day], "temperature and day" if day else "temperature"
-    return day, "day" if day else ""
+            return [centred, *day], "temperature and time of day" if day else "temperature"
+    return day, "time of day" if day else ""
 
 
 def _harmonics(hours: Floats) -> list[Floats]:
