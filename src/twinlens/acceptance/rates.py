@@ -118,7 +118,7 @@ def drift_parts(windows: Sequence[Window], criterion: Criterion) -> Iterator[Par
         series = series_of(windows, workload).settled()
         found = drift_of(series, 1 - (1 - LEVEL) / len(names))
         slope, limit = found.slope, criterion.limit
-        numbers: dict[str, Any] = {"explained": found.explained, "visible": found.visible, "raw": found.raw.value}
+        numbers: dict[str, Any] = {"explained": found.explained, "visible": found.visible, "plain": found.plain.value}
         numbers |= _heat(series)
         if slope.value is None:
             yield Part("insufficient", slope, workload, workload=workload, numbers=numbers)
@@ -127,7 +127,7 @@ def drift_parts(windows: Sequence[Window], criterion: Criterion) -> Iterator[Par
         standing = _of_drift(slope, limit)
         if standing == "not met" and is_short and not np.isfinite(series.temperature_c).all():
             standing, numbers = "insufficient", {**numbers, "unknown": "day"}
-        if standing == "met" and found.explained and _of_drift(found.raw, limit) == "not met":
+        if standing == "met" and found.explained and _of_drift(found.plain, limit) == "not met":
             standing, numbers = "met with a note", {**numbers, "is_explained": True}
         yield Part(standing, slope, workload, workload=workload, numbers=numbers)
 

@@ -33,11 +33,11 @@ _POWER_ERRORS = 0.84  # as of `least_visible_change`: four in five tests see it
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """`slope`: relative change of the rate in ten hours, less what `explained` took; `raw`: with it. `visible`: the
+    """`slope`: relative change of the rate in ten hours, less what `explained` took; `plain`: with it. `visible`: the
     smallest drift that four in five such tests show; None without an interval."""
 
     slope: Estimate
-    raw: Estimate
+    plain: Estimate
     explained: Explained = ""
     visible: float | None = None
 

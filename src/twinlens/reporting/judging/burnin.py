@@ -10,7 +10,7 @@ from twinlens.acceptance.criteria import COUNTERS
 from twinlens.acceptance.judgement import BurnInResult, Judgement, Ruling
 from twinlens.acceptance.window import Window
 from twinlens.record.estimate import Estimate
-from twinlens.reporting.display import ABSENT, clean, value
+from twinlens.reporting.display import ABSENT, bare_bounds, clean, value
 from twinlens.reporting.document.block import (
     DETAIL,
     Block,
@@ -118,7 +118,7 @@ def _workloads(result: BurnInResult) -> Table:
     rows = []
     for name, figures in result.judgement.per_workload.items():
         each = [figures[key] for key in ("rate", "retention", "drift")]
-        shown = [text for one in each for text in (_bare(one), span_words(one).replace(" per s", ""))]
+        shown = [text for one in each for text in (_bare(one), bare_bounds(one))]
         rows.append(cells((clean(name, 40), *shown)))
     return Table("Sustained rate, retention and drift.", heads, tuple(rows), ("left", *("right",) * 6))
 

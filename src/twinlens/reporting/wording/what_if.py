@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.finding import Finding
 from twinlens.reporting import display
-from twinlens.reporting.display import clean
+from twinlens.reporting.display import clean, join_names
 from twinlens.reporting.wording.number import number, numbers, percent
 from twinlens.units import BYTES, SECONDS, digits, show
 
@@ -307,3 +307,19 @@ def why_undecided(finding: Finding) -> str:
 
 def against(finding: Finding) -> str:
     return ", ".join(clean(each.code, 40).replace("-", " ") for each in finding.because)
+
+
+# Of simulated runs: what their law leaves out, and parts beside a measured twin.
+
+_MOST_LACKING = 4
+
+
+def lacking(finding: Finding) -> str:
+    """ "not modelled: the network, graphs and 2 more": the first few, and how many more there are."""
+    return "not modelled: " + join_names([clean(each, 80) for each in finding.numbers["not_modelled"]], _MOST_LACKING)
+
+
+def parts(finding: Finding) -> str:
+    """ "prefill (0.92 ×), tail (1.31 ×)"."""
+    pairs = zip(finding.numbers["parts"], finding.numbers["ratios"], strict=True)
+    return join_names([f"{clean(part, 20)} ({ratio:.3g} ×)" for part, ratio in pairs])
