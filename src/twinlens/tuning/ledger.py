@@ -149,7 +149,7 @@ class Trial:
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where a tuning stands, folded from its ledger. `rounds`: begun so far, of which `decided` are over; `spent_s`:
-    wall time at work."""
+    wall time at work. `why_over`: why no more candidates were proposed."""
 
     bound: str = ""
     trials: tuple[Trial, ...] = ()
@@ -184,8 +184,7 @@ def folded(standing: Standing, entry: Entry) -> Standing:
                 standing = _of_trial(standing, left)
             return replace(standing, leader=entry.leader, decided=entry.round + 1)
         case Phase():
-            over = entry.phase == "over"
-            return replace(standing, phase=entry.phase, why_over=entry.why if over else "")
+            return replace(standing, phase=entry.phase, why_over=standing.why_over or entry.why)
     return _of_trial(standing, entry)
 
 

@@ -120,12 +120,18 @@ def pooled_spread(values: Values) -> float:
         return math.inf
     of_trial = np.repeat(np.arange(len(trials)), [len(row) for row in trials.values()])
     of_round = np.array([rounds[each] for row in trials.values() for each in row])
-    rest = np.array([value for row in trials.values() for value in row.values()])
-    for _ in range(_PASSES):
-        for of in (of_trial, of_round):
-            rest = rest - (np.bincount(of, rest) / np.bincount(of))[of]
-    limit = _WILD * 1.4826 * float(np.median(np.abs(rest)))
-    kept = np.clip(rest, -limit, limit) if limit > 0 else rest
+    seen = np.array([value for row in trials.values() for value in row.values()])
+    counts = np.bincount(of_trial), np.bincount(of_round)
+    for _ in range(_PASSES):  # what is wild lifts the levels of its trial and round, so both are found again without it
+        rest = seen
+        for _ in range(_PASSES):
+            rest = rest - (np.bincount(of_trial, rest) / counts[0])[of_trial]
+            rest = rest - (np.bincount(of_round, rest) / counts[1])[of_round]
+        limit = _WILD * 1.4826 * float(np.median(np.abs(rest)))
+        kept = np.clip(rest, -limit, limit) if limit > 0 else rest
+        if (kept == rest).all():
+            break
+        seen = seen - rest + kept
     return math.sqrt(2 * float(kept @ kept) / float(chi2.ppf(_UPPER, freedom)))
 
 

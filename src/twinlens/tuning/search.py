@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -111,9 +112,7 @@ def search(work: Search) -> Standing:
         if any(trial not in (0, work.ledger.standing.leader) for trial in work.ledger.standing.racing):
             _round(work)
         elif not _may_fill(work, work.ledger.standing):
-            _next_phase(
-                work, "every candidate was tried" if standing.phase == "search" else "it is as simple as it gets"
-            )
+            _next_phase(work, _why_no_more(work, standing))
     return work.ledger.standing
 
 
@@ -153,8 +152,7 @@ def _proposal(work: Search, standing: Standing) -> tuple[Settings, str] | None:
     tune = work.bound.tune
     if standing.phase == "simplify":
         return _simpler(work, standing)
-    kept = min(len(work.bound.space), tune.budget.trials // 4)
-    if standing.counted >= tune.budget.trials - kept:
+    if standing.counted >= tune.budget.trials - _kept(work):
         return None
     values = gains(work.bound, standing)
     seen: dict[str, tuple[Settings, float | None]] = {}
@@ -177,6 +175,18 @@ def _simpler(work: Search, standing: Standing) -> tuple[Settings, str] | None:
         if key_of(without) not in tried:
             return without, name
     return None
+
+
+def _why_no_more(work: Search, standing: Standing) -> str:
+    """Why a phase has no more candidates."""
+    if standing.counted >= work.bound.tune.budget.trials - _kept(work):
+        return "the trials of the budget are used"
+    return "every candidate was tried" if standing.phase == "search" else "the winner is as simple as it gets"
+
+
+def _kept(work: Search) -> int:
+    """Trials that are kept for making the winner simpler."""
+    return min(len(work.bound.space), work.bound.tune.budget.trials // 4)
 
 
 def _least_first(work: Search, standing: Standing, leader: Trial) -> list[str]:
@@ -227,10 +237,11 @@ def _bring_up(work: Search) -> None:
         if work.runner.is_up(trial):
             continue
         work.tell(work.ledger.standing, "starting")
+        begun_s = time.monotonic()
         try:
             up = work.runner.start(trial)
         except (BadInput, ExecutorFailed) as error:
-            _failed(work, number, error)
+            _failed(work, number, error, time.monotonic() - begun_s)
             continue
         work.ledger.add(Started(number, up.run, up.startup_s, up.startup_s, up.observed))
 
@@ -243,13 +254,14 @@ def _round(work: Search) -> None:
         trial = work.ledger.standing.trials[member]
         if number in trial.values or number in trial.absent:
             continue
+        begun_s = time.monotonic()
         try:
             if not work.runner.is_up(trial):  # killed in mid-round, and started again
                 up = work.runner.start(trial)
                 work.ledger.add(Started(member, up.run, up.startup_s, up.startup_s, up.observed))
             seen = work.runner.round(trial, number, place)
         except (BadInput, ExecutorFailed) as error:
-            _failed(work, member, error)
+            _failed(work, member, error, time.monotonic() - begun_s)
             continue
         value = seen.value if seen.value is not None and seen.value > 0 else None
         why = seen.why or ("" if value is not None else "its value is not above 0")
@@ -258,14 +270,14 @@ def _round(work: Search) -> None:
     _decide(work, number)
 
 
-def _failed(work: Search, number: int, error: BadInput | ExecutorFailed) -> None:
-    """A candidate that fails has used up its trial; where it is the default, nothing can be tuned."""
+def _failed(work: Search, number: int, error: BadInput | ExecutorFailed, spent_s: float) -> None:
+    """A candidate that fails has used up its trial and the time that it took; where the default does, none is tuned."""
     work.runner.end(work.ledger.standing.trials[number])
     if number == 0:
         kind = type(error)
         raise kind(f"the default, with which every candidate is compared, fails: {error}", code=error.code) from error
     outcome = "refused" if isinstance(error, BadInput) else _OUTCOMES.get(error.code, "failed")
-    work.ledger.add(Left(number, outcome, str(error)))
+    work.ledger.add(Left(number, outcome, str(error), spent_s=spent_s))
 
 
 def _decide(work: Search, number: int) -> None:

@@ -153,4 +153,4 @@ def without_none(value: Any) -> Any:
     """Tables without what is None, for which TOML has no word."""
     if isinstance(value, dict):
         return {key: without_none(item) for key, item in value.items() if item is not None}
-    return value
+    return [without_none(item) for item in value] if isinstance(value, list) else value
