@@ -10,6 +10,7 @@ from twinlens.comparison.difference import Aspect, Difference, differences, is_p
 from twinlens.comparison.effect import Effect, Floor, above_floor, effects, floor_finding, headline
 from twinlens.comparison.scaling import adapter_cost, scaling_efficiency, scaling_kind
 from twinlens.comparison.side import Side, is_same
+from twinlens.comparison.tuned import tuned_findings
 from twinlens.comparison.twin import Twin, twin
 from twinlens.errors import BadInput, nearest
 from twinlens.record.codec import encode
@@ -223,6 +224,7 @@ def _judged(a: Side, b: Side, differing: Sequence[Difference], varying: Sequence
             yield Finding("differs-too", "warns", aspect, _numbers(known))
     if unknown := [each for each in of_role(differing, "M", "V") if not each.is_known]:
         yield _not_said(unknown)
+    yield from tuned_findings(a, b)
     if own := [letter for letter, side in (("A", a), ("B", b)) if _is_own(side)]:
         yield Finding("own-data", "warns", "", {"sides": own})
 
