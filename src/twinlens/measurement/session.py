@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +77,8 @@ def run_here(
         cause = f"{type(error).__name__}: {error}"
         _end_failed(folder, cause)
         raise ExecutorFailed(
-            f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}", code="TL302"
+            f"the executor failed ({cause.splitlines()[0][:300]}); see {folder / 'log.txt'}",
+            code="TL301" if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT) else "TL302",
         ) from error
     with ignore_interrupts():
         end_run(folder, "finished", rows=rows)

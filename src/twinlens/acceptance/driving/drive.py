@@ -152,6 +152,8 @@ def _turn(
             measure_one(place, spec, tell)
         except ExecutorFailed as error:
             refuse_full_disk(held.folder)  # what a full disk did is no failure of the machine
+            if error.code == "TL301":
+                raise
             add_line(place / FAILED_FILE, {"why": str(error)})
     if log.error is not None:
         raise log.error
