@@ -96,7 +96,13 @@ def test_a_burn_in_whose_workloads_all_fail_ends_and_says_why(tmp_path: Path) ->
 def test_a_turn_that_fails_half_way_keeps_its_whole_windows(tmp_path: Path) -> None:
     driven(tmp_path, training(fail_at=250), for_="40s", turn="40s")
     windows = refuse_unsound(tmp_path)
-    assert [(each.turn, each.outcome) for each in windows] == [(1, "ok"), (1, "ok"), (1, "failed"), (2, "ok"), (2, "ok")]
+    assert [(each.turn, each.outcome) for each in windows] == [
+        (1, "ok"),
+        (1, "ok"),
+        (1, "failed"),
+        (2, "ok"),
+        (2, "ok"),
+    ]
 
 
 def test_the_last_turn_is_as_long_as_what_is_left(tmp_path: Path) -> None:
@@ -133,9 +139,7 @@ def test_asked_again_when_it_is_over_it_begins_another(tmp_path: Path) -> None:
         ({"since": "nowhere"}, "nowhere"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_before_any_work(
-    tmp_path: Path, words: dict[str, str], sentence: str
-) -> None:
+def test_what_cannot_be_asked_is_refused_before_any_work(tmp_path: Path, words: dict[str, str], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         driven(tmp_path, **words)
     assert not [*tmp_path.iterdir()]
