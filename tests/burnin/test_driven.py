@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.burnin.driving import SOUND, decode, driven, folder_of, means, refuse_unsound, training
+
 from twinlens.acceptance.driving.counters import Reading
 from twinlens.acceptance.driving.journal import read_lines
 from twinlens.acceptance.window import read_burnin

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-
 from tests.burnin.driving import SOUND, decode, driven, folder_of, means, refuse_unsound, training
+
 from twinlens.acceptance.driving import journal
 from twinlens.acceptance.driving.drive import INTERRUPTED, Means
 from twinlens.acceptance.driving.folder import held
