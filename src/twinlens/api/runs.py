@@ -28,12 +28,15 @@ from twinlens.reporting.view import Material, each_once
 from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.run_summary import to_json
 from twinlens.stats.summary.group import Summary, group
+from twinlens.tuning.ledger import FILE as LEDGER_FILE
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+    from twinlens.api.measuring.burnin import BurninResult
+    from twinlens.api.measuring.tune import TuneResult
     from twinlens.api.words import ShowWords
 
 
@@ -100,18 +103,24 @@ def show(*runs: str | Path | Run | Iterable[Run], **words: Unpack[ShowWords]) ->
     or of folders. `whole`: every metric of a run that stands alone. Raises BadInput as `read` does.
     """
     whole = Show.read(SHOW.name, {"runs": runs, **words}).whole
-    if (folder := burnin_at(runs)) is not None:
-        from twinlens.api.measuring.burnin import shown
-
-        return Shown(plain(shown(folder).screen(why=whole)))
+    if (found := answer_at(runs)) is not None:
+        return Shown(plain(found.screen(why=whole)))
     chosen = [run for each in runs for run in _runs_of(each)]
     return Shown(plain(screen(runs_document(material_of(chosen), searches_of(chosen)), whole=whole)))
 
 
-def burnin_at(given: Sequence[Any]) -> Path | None:
-    """The folder of a burn-in, where that is all that was given."""
+def answer_at(given: Sequence[Any]) -> BurninResult | TuneResult | None:
+    """The burn-in or the tuning of a folder, as far as it is, where that is all that was given; else None."""
     only = Path(given[0]) if len(given) == 1 and isinstance(given[0], str | Path) else None
-    return only if only is not None and (only / BURNIN_FILE).is_file() else None
+    if only is not None and (only / BURNIN_FILE).is_file():
+        from twinlens.api.measuring.burnin import shown
+
+        return shown(only)
+    if only is not None and (only / LEDGER_FILE).is_file():
+        from twinlens.api.measuring.tune import tuned
+
+        return tuned(only)
+    return None
 
 
 def _runs_of(given: str | Path | Run | Iterable[Run]) -> Iterable[Run]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlens.api.questions import Show
-from twinlens.api.runs import as_json, burnin_at, material_of, peers, read, write_rows
+from twinlens.api.runs import answer_at, as_json, material_of, peers, read, write_rows
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
@@ -22,13 +21,17 @@ from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.run.points import runs_document
 from twinlens.reporting.tidy import as_csv, tidy_rows
 
+if TYPE_CHECKING:
+    from twinlens.api.measuring.burnin import BurninResult
+    from twinlens.api.measuring.tune import TuneResult
+
 
 def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
         asked = Show.read(name, given)
         _refuse_two_forms(asked)
-        if (burnin := burnin_at(asked.runs)) is not None:
-            _print_burnin(burnin, asked)
+        if (found := answer_at(asked.runs)) is not None:
+            _print_answer(found, asked)
             return
         runs = read(*asked.runs, skip_broken=True)
         _print(runs, asked)
@@ -39,13 +42,10 @@ def run(name: str, given: Mapping[str, Any]) -> None:
             raise runs.fault
 
 
-def _print_burnin(folder: Path, asked: Show) -> None:
-    """A burn-in, judged by its own criteria with what is there; a table of its runs is that of each turn's folder."""
-    from twinlens.api.measuring.burnin import shown
-
+def _print_answer(found: BurninResult | TuneResult, asked: Show) -> None:
+    """A burn-in or a tuning with what is there; its runs lie in folders of their own inside it."""
     if asked.tool is not None or asked.csv or asked.parquet is not None:
-        raise BadInput(f"{folder} is a burn-in, and the form is one of runs: name the folder of a turn in it")
-    found = shown(folder)
+        raise BadInput(f"{asked.runs[0]} is a burn-in or a tuning, and the form is one of runs: name a folder in it")
     if asked.json_:
         print_json(found.to_json())
     elif asked.markdown:
