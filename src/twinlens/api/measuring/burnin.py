@@ -51,6 +51,8 @@ _NOT_OVER = "it was not driven to its end"
 class BurninResult(BurnInResult, Documented):
     """What `burnin` found: the head with its criteria, every window, and the judgement."""
 
+    __repr__ = Documented.__repr__
+
     def document(self) -> Document:
         from twinlens.reporting.judging.burnin import burnin_document
 
