@@ -27,6 +27,7 @@ from twinlens.tuning.bound import Bound, bound_of
 from twinlens.tuning.effects import SettingEffect, setting_effects
 from twinlens.tuning.elsewhere import Elsewhere, found_elsewhere, measure_elsewhere
 from twinlens.tuning.ledger import FILE, Begun, Ledger, Standing, Trial, fold, read_ledger
+from twinlens.tuning.prior import beyond, device_here
 from twinlens.tuning.proof import FOLDER, Proof, as_searched, proof_study, prove_study, proved_in
 from twinlens.tuning.propose import Settings
 from twinlens.tuning.runner import InRuns, InTurns
@@ -124,16 +125,17 @@ def devices_of(bound: Bound) -> int:
 
 def why_not(bound: Bound, settings: Settings) -> str:
     """Why a candidate cannot run, before it costs anything: a condition of its settings, what its spec refuses, and
-    what does not fit this machine. "" where it can."""
+    what does not fit this machine, and what a prediction puts out of reach. "" where it can."""
     if sentence := refused({**bound.default, **settings}, bound.space, bound.study):
         return sentence
     try:
-        refuse_what_cannot_run(bound.spec(settings))
+        spec = bound.spec(settings)
+        refuse_what_cannot_run(spec)
     except ValidationError as error:
         return wrong_fields(error)
     except BadInput as error:
         return str(error)
-    return ""
+    return beyond(spec, bound.tune.constraints, device_here(spec))
 
 
 def unfinished_tuning(study: Study, out: Path) -> Path | None:
