@@ -1,4 +1,4 @@
-"""A candidate that is predicted to miss its limit by twice the band is left out; where nothing is predicted, all stay."""
+"""A candidate predicted to miss its limit by twice the band is left out; where nothing is predicted, all stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def h100() -> Device:
 
 
 def served(model: str = "llama-3.1-8b", **point: Any) -> RunSpec:
-    data = inference("vllm", model, input_tokens={"kind": "fixed", "value": 1024}, arrival={"kind": "closed"})
+    lengths = {f"{name}_tokens": {"kind": "fixed", "value": 256} for name in ("input", "output")}
+    data = inference("vllm", model, arrival={"kind": "closed"}, **lengths)
     return spec_of(data | {"point": {"precision": "bf16", "concurrency": 64, **point}})
 
 
@@ -34,7 +35,7 @@ def test_a_limit_within_the_band_is_tried() -> None:
 
 
 def test_a_looser_limit_never_leaves_out_what_a_tighter_one_keeps() -> None:
-    limits = [1e-5 * 1.6**step for step in range(20)]
+    limits = [1e-5 * 1.7**step for step in range(20)]
     out = [bool(beyond(served(), limit(each), h100())) for each in limits]
     assert out == sorted(out, reverse=True)
     assert out[0]
