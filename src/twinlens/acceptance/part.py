@@ -92,8 +92,10 @@ def ruling_of(criterion: Criterion, parts: Sequence[Part]) -> Ruling:
     alike = [part for part in parts if part.standing == worst.standing] if worst.standing != "met" else [worst]
     value = worst.value.value
     amount = int(value) if value is not None and criterion.unit == "count" else value
-    numbers = {"stands": worst.standing.replace(" ", "-"), "limit": criterion.limit, "unit": criterion.unit,
-               "amount": amount, **worst.numbers}  # fmt: skip
+    numbers = {
+        "what": criterion.what, "stands": worst.standing.replace(" ", "-"), "limit": criterion.limit,
+        "unit": criterion.unit, "amount": amount, **worst.numbers,
+    }  # fmt: skip
     if value is None:
         numbers["why"] = worst.value.lacks
     others = _each(part.device or part.workload for part in alike)

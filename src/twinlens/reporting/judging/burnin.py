@@ -9,6 +9,7 @@ from twinlens.acceptance.counts import by_device
 from twinlens.acceptance.criteria import COUNTERS
 from twinlens.acceptance.judgement import BurnInResult, Judgement, Ruling
 from twinlens.acceptance.window import Window
+from twinlens.pages import find, section
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.display import ABSENT, bare_bounds, clean, value
 from twinlens.reporting.document.block import (
@@ -87,10 +88,13 @@ def _worst_first(rulings: Sequence[Ruling]) -> list[Ruling]:
 
 
 def _advice(result: BurnInResult) -> list[str]:
-    """What to do before it is repeated, for each criterion that decided."""
+    """What to do before it is repeated: for each criterion that is not met, once for those that could not be judged."""
     names = {*result.judgement.decided}
-    found = (advice_of(each.why) for each in result.judgement.rulings if each.criterion.what in names)
-    return list(dict.fromkeys(filter(None, found)))
+    those = [each for each in result.judgement.rulings if each.criterion.what in names]
+    told = [advice_of(each.why) for each in those if each.standing == "not met"]
+    if result.judgement.verdict == "insufficient":
+        told.append(section(find("insufficient"), "What to do"))
+    return list(dict.fromkeys(filter(None, told)))
 
 
 def _criteria(rulings: Sequence[Ruling]) -> Table:

@@ -26,19 +26,19 @@ _OF = {
 
 
 def rest(finding: Finding) -> str:
-    """A ruling that names no fault: why it could not be judged, or that it is met."""
-    stands = number(finding, "stands")
-    if stands in ("insufficient", "not-applicable") and finding.numbers.get("why"):
-        about = f"{finding.subject}: " if finding.subject and stands == "insufficient" else ""
-        return f"{about}{finding.numbers['why']}"
+    """A ruling that names no fault: why it could not be judged, what is possible yet, or that it is met."""
+    stands, what = number(finding, "stands"), KINDS[number(finding, "what")].words
+    about = f"{what} of {finding.subject}" if finding.subject else what
+    if stands == "not-applicable":
+        return f"{what}: {number(finding, 'why')}"
+    if stands == "insufficient" and finding.numbers.get("why"):
+        return f"{about}: {finding.numbers['why']}"
     value = finding.evidence["value"]
     if stands == "insufficient":
-        lacks = value.lacks or f"its interval ({span_words(value)}) holds the limit, and the test is too short to tell"
-        return f"{finding.subject}: {lacks}" if finding.subject else lacks
+        return f"{about}: {value.lacks or f'the limit is inside its interval, {span_words(value)}: too short to tell'}"
     if stands == "met-with-a-note":
-        return f"{value_words(value)} seen; so short a test leaves up to {value_words(value, 'high')} possible"
-    about = f" at {finding.subject}" if finding.subject else ""
-    return f"{value_words(value)}{about}, within the limit" if stands == "met" else f"{value_words(value)}{about}"
+        return f"{about}: {value_words(value)}, and up to {value_words(value, 'high')} cannot be excluded"
+    return f"{about}: {value_words(value)}{', within the limit' if stands == 'met' else ''}"
 
 
 def verdict_words(judgement: Judgement) -> str:
