@@ -40,6 +40,7 @@ ELSEWHERE = (
     "parallel",
     "search",
     "serve-",
+    "tune-",
     "vllm-",
     "weak-scaling",
 )

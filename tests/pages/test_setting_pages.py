@@ -34,7 +34,10 @@ def test_every_setting_that_ships_stands_in_the_reference() -> None:
 def test_settings_are_listed_by_executor_and_of_one_executor_each_with_its_values() -> None:
     kinds = {row["executor"]: row["settings"] for row in list_("settings")}
     assert tuple(kinds) == tunable_kinds()
-    assert kinds["llama-cpp-engine"] == "batch, threads, flash_attention, kv_format, precision, power_limit_w"
+    assert (
+        kinds["llama-cpp-engine"]
+        == "batch, threads, max_batched_tokens, flash_attention, kv_format, precision, power_limit_w"
+    )
     rows = {row["setting"]: row for row in list_("settings", "vllm")}
     assert rows["chunked_prefill"]["all"] == "true, false"
     assert rows["kv_format"]["tier"] == "precision"

@@ -17,8 +17,10 @@ from twinlens.errors import BadInput
 from twinlens.executors.launch.options import settings_of as server_settings
 from twinlens.executors.refuse import refuse_unsupported
 from twinlens.executors.registry import capabilities, executor, executor_names
+from twinlens.spec.load import load_example
 from twinlens.spec.precision import Lens
 from twinlens.spec.study import put_at
+from twinlens.tuning.bound import bound_of
 from twinlens.tuning.propose import candidates
 from twinlens.tuning.setting import (
     Setting,
@@ -272,3 +274,14 @@ def test_a_setting_with_a_condition_outside_the_space_is_proposed_and_one_withou
     assert {"stage": 3, "whole_below": 9, "loader_workers": 2} in found
     assert [each for each in found if "whole_below" in each and each.get("stage") != 3] == []
     assert all(refused({**default, **each}, space, study) == "" for each in found)
+
+
+@each(["tune-vllm", "tune-llama-cpp", "tune-training", "tune-inference"])
+def test_every_candidate_of_a_shipped_tuning_may_run(name: str) -> None:
+    bound = bound_of(load_example(name))
+    found = candidates(bound.space, bound.default)
+    assert bound.tune.budget.trials <= len(found) <= 50
+    assert all(run.workload.kind == bound.study.lens for run in map(bound.spec, found))
+    for settings in found:
+        refuse_unsupported(bound.spec(settings))
+        assert refused({**bound.default, **settings}, bound.space, bound.study) == ""

@@ -97,11 +97,15 @@ def test_a_cache_in_another_format_is_that_of_the_precision_of_checks_memory_and
     [
         ({}, "fp32", "flash attention enabled"),
         ({"settings": "as-shipped"}, "fp16", "flash attention enabled"),
-        ({"kv_format": "fp16", "flash_attention": "off"}, "fp16", "not fused: flash attention rounds to fp16"),
+        (
+            {"kv_format": "fp16", "flash_attention": "off", "max_batched_tokens": 8},
+            "fp16",
+            "not fused: flash attention rounds to fp16",
+        ),
     ],
 )
 def test_llama_cpp_keeps_the_cache_that_is_asked_for_or_its_own(
-    options: dict[str, str], kv: str, attention: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    options: dict[str, Any], kv: str, attention: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("llama_cpp", reason="needs the llama-cpp-engine extra: make .venv/engines")
     monkeypatch.setenv("TWINLENS_CACHE", str(tmp_path))
@@ -113,4 +117,5 @@ def test_llama_cpp_keeps_the_cache_that_is_asked_for_or_its_own(
     cache = next(each for each in seen.precision if each.tensor_class == "kv")
     assert (cache.observed, cache.verdict) == (kv, "agrees")
     assert seen.executor.value("serving.attention") == attention
+    assert seen.executor.value("serving.max_batched_tokens") == options.get("max_batched_tokens", 128)
     assert np.isfinite([each.kl_nats for each in seen.fidelity]).all()

@@ -22,7 +22,7 @@ VLLM_SWITCHED_INFO = {
         "model_config": {"dtype": "torch.bfloat16", "max_model_len": 1024, "quantization": None, "enforce_eager": True},
         "cache_config": {
             "block_size": 128, "cache_dtype": "int8_per_token_head", "enable_prefix_caching": False,
-            "kv_cache_size_tokens": 524288, "num_gpu_blocks": 4096,
+            "gpu_memory_utilization": 0.92, "kv_cache_size_tokens": 524288, "num_gpu_blocks": 4096,
         },
         "parallel_config": {"pipeline_parallel_size": 1, "tensor_parallel_size": 1, "data_parallel_size": 1},
         "scheduler_config": {"max_num_batched_tokens": 2048, "max_num_seqs": 16, "enable_chunked_prefill": False},

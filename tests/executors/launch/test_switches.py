@@ -51,6 +51,11 @@ def found(recipe: Recipe, seen: ServerOutput, **options: Any) -> list[tuple[str,
         (sglang.RECIPE, {"ngram_tokens": 4}, "--speculative-algorithm NGRAM --speculative-num-draft-tokens 4"),
         (tensorrt_llm.RECIPE, {"chunked_prefill": True}, "--enable_chunked_prefill"),
         (tensorrt_llm.RECIPE, {"max_sequences": 8}, "--max_batch_size 8"),
+        (vllm.RECIPE, {"memory_share": 0.8}, "--gpu-memory-utilization 0.8"),
+        (vllm.RECIPE, {"memory_share": 1}, "--gpu-memory-utilization 1"),
+        (sglang.RECIPE, {"memory_share": 0.85}, "--mem-fraction-static 0.85"),
+        (tensorrt_llm.RECIPE, {"memory_share": 0.9}, "--kv_cache_free_gpu_memory_fraction 0.9"),
+        (llama_cpp.RECIPE, {"max_batched_tokens": 256}, "--n_batch 256 --n_ubatch 256"),
         (llama_cpp.RECIPE, {"kv_format": "fp32", "flash_attention": "on"}, "--type_k 0 --type_v 0 --flash_attn true"),
     ],
 )  # fmt: skip
@@ -71,6 +76,8 @@ def test_the_flags_of_switches_stand_before_further_words_of_the_spec() -> None:
         ({"ngram_tokens": -1}, 'ngram_tokens is a whole number from 0 or "auto", not -1'),
         ({"max_sequences": 0}, "max_sequences is a whole number from 1"),
         ({"max_sequences": True}, "max_sequences is a whole number from 1"),
+        ({"memory_share": 0}, "memory_share is a share above 0 and at most 1 or"),
+        ({"memory_share": True}, "memory_share is a share above 0"),
         ({"kv_format": "fp4"}, 'kv_format is "bf16", "fp16", "fp8-e4m3", "fp8-e5m2", "int8" or "auto"'),
         ({"prefix_cache": True}, "has no option 'prefix_cache'.*prefix_caching"),
     ],
@@ -91,12 +98,14 @@ def test_what_vllm_says_of_its_switches_is_held_against_what_was_asked() -> None
     same = {
         "prefix_caching": False, "chunked_prefill": False, "ngram_tokens": 3, "kv_format": "int8", "max_sequences": 16,
         "max_batched_tokens": 2048, "max_context": 1024, "kv_block_tokens": 128, "tensor_parallel": 1,
+        "memory_share": 0.92,
     }  # fmt: skip
     assert set(same) == {switch.name for switch in vllm.RECIPE.switches}
     assert found(vllm.RECIPE, seen, **same) == []
     other = {
         "prefix_caching": True, "chunked_prefill": True, "ngram_tokens": 5, "kv_format": "fp8-e4m3", "max_sequences": 8,
-        "max_batched_tokens": 512, "max_context": 512, "kv_block_tokens": 64,
+        "max_batched_tokens": 512, "max_context": 512, "memory_share": 0.5,
+        "kv_block_tokens": 64,
     }  # fmt: skip
     assert found(vllm.RECIPE, seen, **other) == [("switch-differs", name) for name in other]
     assert found(vllm.RECIPE, seen, ngram_tokens=0) == [("switch-differs", "ngram_tokens")]
@@ -118,8 +127,11 @@ def test_sglang_and_tensorrt_llm_say_their_switches_in_what_was_recorded() -> No
     assert found(tensorrt_llm.RECIPE, log, chunked_prefill=True) == [("switch-differs", "chunked_prefill")]
 
 
-def test_llama_cpp_says_its_cache_and_its_attention_in_its_log() -> None:
-    seen = ServerOutput(log=recorded.LLAMA_LOG + "llama_context: flash_attn            = disabled\n")
+def test_llama_cpp_says_its_cache_its_attention_and_its_step_in_its_log() -> None:
+    said = "llama_context: n_ubatch              = 256\nllama_context: flash_attn            = disabled\n"
+    seen = ServerOutput(log=recorded.LLAMA_LOG + said)
+    assert found(llama_cpp.RECIPE, seen, max_batched_tokens=256) == []
+    assert found(llama_cpp.RECIPE, seen, max_batched_tokens=512) == [("switch-differs", "max_batched_tokens")]
     assert found(llama_cpp.RECIPE, seen, kv_format="fp16", flash_attention="off") == []
     assert found(llama_cpp.RECIPE, seen, kv_format="fp32") == [("switch-differs", "kv_format")]
     assert found(llama_cpp.RECIPE, seen, flash_attention="on") == [("switch-differs", "flash_attention")]

@@ -3,6 +3,7 @@ ran."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,18 +15,18 @@ from twinlens.record.finding import Finding
 
 AS_SHIPPED = "auto"
 """The value of a switch that is left as the runtime ships it."""
-Value = bool | int | str
+Value = bool | int | float | str
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """`name`: of `executor.options`. `takes`: bool for on and off, int for a count from `least`, str for a word of the
-    runtime, or the words that it knows. `flags`: words of the command line for a value. `field`: the fact that says
-    what ran. `ran`: what that fact is where a value ran; without it the value itself. `is_met`: instead of equality,
-    for facts that say more."""
+    """`name`: of `executor.options`. `takes`: bool for on and off, int for a count from `least`, float for a share, str
+    for a word of the runtime, or the words that it knows. `flags`: words of the command line for a value. `field`: the
+    fact that says what ran. `ran`: what that fact is where a value ran; without it the value itself. `is_met`: instead
+    of equality, for facts that say more."""
 
     name: str
-    takes: type[bool] | type[int] | type[str] | tuple[str, ...]
+    takes: type[bool] | type[int] | type[float] | type[str] | tuple[str, ...]
     flags: Callable[[Any], tuple[str, ...]]
     field: str
     description: str
@@ -42,13 +43,21 @@ class Switch:
     def _wanted(self) -> str:
         if isinstance(self.takes, tuple):
             return ", ".join(f'"{word}"' for word in self.takes)
-        return {bool: "true, false", int: f"a whole number from {self.least}", str: "a word"}[self.takes]
+        words = {
+            bool: "true, false",
+            int: f"a whole number from {self.least}",
+            float: "a share above 0 and at most 1",
+            str: "a word",
+        }
+        return words[self.takes]
 
     def checked(self, value: Any) -> Value | None:
         """A value of the spec, None for "auto". Raises BadInput (TL207)."""
         if value == AS_SHIPPED:
             return None
         fits = value in self.takes if isinstance(self.takes, tuple) else type(value) is self.takes
+        if self.takes is float:
+            fits = type(value) in (int, float) and 0 < value <= 1
         too_few = self.takes is int and fits and value < self.least
         no_word = self.takes is str and fits and not (value[:1].isalnum() and value.isprintable() and " " not in value)
         if not fits or too_few or no_word:
@@ -120,6 +129,11 @@ _COMMON: Mapping[str, tuple[Any, str, str]] = {
         "serving.context_tokens",
         "Tokens that a request's prompt and answer may have together at most.",
     ),
+    "memory_share": (
+        float,
+        "serving.memory_share",
+        "Share of a device's memory that the server takes for weights, activations and KV cache together.",
+    ),
     "kv_block_tokens": (
         int,
         "serving.kv_block_tokens",
@@ -135,7 +149,17 @@ def switch(name: str, flags: str | Callable[[Any], tuple[str, ...]], **other: An
     takes, field, description = _COMMON[name]
     if name == "tensor_parallel":
         other["is_met"] = lambda value, seen: isinstance(seen, Mapping) and seen.get("tensor_parallel") == value
+    if takes is float:
+        other.setdefault("is_met", _is_same_number)
     return Switch(name, takes, flag(flags) if isinstance(flags, str) else flags, field, description, **other)
+
+
+def _is_same_number(value: Any, seen: Any) -> bool:
+    """Labels of metrics are texts."""
+    try:
+        return math.isclose(float(seen), value)
+    except (TypeError, ValueError):
+        return False
 
 
 def kv_switch(words: Mapping[str, str], flag: str) -> Switch:

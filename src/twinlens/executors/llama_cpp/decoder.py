@@ -16,6 +16,7 @@ from twinlens.executors.capabilities import is_as_shipped
 from twinlens.executors.in_process.engine import Evidence, Runtime
 from twinlens.executors.in_process.precision_check import log_softmax, summed
 from twinlens.executors.in_process.torch_work import Linear
+from twinlens.executors.llama_cpp.entry import STEP_TOKENS
 from twinlens.executors.llama_cpp.gguf import (
     FILE_TYPES,
     cache_said,
@@ -35,7 +36,6 @@ _FILE = "model.gguf"
 _LOG: list[str] = []
 _LISTEN = llama_cpp.llama_log_callback(lambda level, text, data: _LOG.append(text.decode("utf-8", "replace")))
 _CACHES = {"fp32": llama_cpp.GGML_TYPE_F32, "fp16": llama_cpp.GGML_TYPE_F16}
-_UBATCH = 512
 
 
 class LlamaDecoder:
@@ -57,7 +57,8 @@ class LlamaDecoder:
         longest = max(spec.workload.input_tokens.max + spec.workload.output_tokens.max, 128)
         self._rows = max(spec.point.batch * longest, longest)
         context = llama_cpp.llama_context_default_params()
-        context.n_ctx, context.n_batch, context.n_ubatch = self._rows, self._rows, min(_UBATCH, self._rows)
+        step = int(spec.executor.options.get("max_batched_tokens", STEP_TOKENS))
+        context.n_ctx, context.n_batch, context.n_ubatch = self._rows, self._rows, min(step, self._rows)
         context.n_seq_max = spec.point.batch
         context.n_threads = context.n_threads_batch = threads
         context.kv_unified = False
@@ -114,6 +115,9 @@ class LlamaDecoder:
             "compiler.version": observed(version("llama-cpp-python"), "its package"),
             "compiler.flags": observed({"file_type": FILE_TYPES[self._spec.point.precision]}, "the file"),
             "serving.attention": _attention(self._spec),
+            "serving.max_batched_tokens": observed(
+                int(llama_cpp.llama_n_ubatch(self._context)), "llama_n_ubatch of the context"
+            ),
             "precision.detail": observed(", ".join(kinds), "tensors of the file"),
         }
         if self._spec.precision.quantised:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from twinlens.executors.capabilities import SETTINGS, Capabilities, Option
 from twinlens.executors.in_process.entry import engine_executor, runtime_at
 
+STEP_TOKENS = 512  # llama.cpp's own
 _OPTIONS = {
     "settings": SETTINGS,
     "kv_format": Option(
@@ -18,6 +19,12 @@ _OPTIONS = {
         ("auto", "on", "off"),
         tunes=True,
         description='Flash attention, which rounds to fp16 inside; "auto" is off at fp32, else as llama.cpp decides.',
+    ),
+    "max_batched_tokens": Option(
+        STEP_TOKENS,
+        tunes=True,
+        description="Tokens that llama.cpp computes in one step at most (n_ubatch); longer prompts take several.",
+        within=(1, 65536),
     ),
 }
 

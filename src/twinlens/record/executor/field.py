@@ -139,6 +139,7 @@ D7 V i = serving.parallel              parallel degrees
 D7 V i = serving.kv_block_tokens       tokens in a KV block
 D7 V i = serving.attention             attention kernel asked for
 D7 V i = serving.replicas              servers behind the balancer
+D7 V i = serving.memory_share          share of a device's memory
 D7 V i = serving.kv_blocks             blocks of the KV cache
 D7 V i = serving.context_tokens        tokens in a request at most
 D8 V t = training.strategy             distributed strategy

@@ -13,7 +13,7 @@ from twinlens.executors.launch.recipe import (
     gpu_environment,
     thread_environment,
 )
-from twinlens.executors.launch.switches import Switch
+from twinlens.executors.launch.switches import Switch, switch
 from twinlens.record.executor.record import Fact, declared
 
 _FILE_TYPE = re.compile(r"(?:print_info|llm_load_print_meta): (?:file type|model ftype)\s*= (.+)")
@@ -30,8 +30,11 @@ SWITCHES = (
         "serving.attention", "Flash attention, which llama_cpp.server itself leaves off and llama.cpp decides on.",
         ran=lambda word: f"flash attention {'enabled' if word == 'on' else 'disabled'}",
     ),
+    # It splits a prompt into batches, and llama.cpp those into steps of at most n_ubatch, which is never above n_batch.
+    switch("max_batched_tokens", lambda tokens: ("--n_batch", str(tokens), "--n_ubatch", str(tokens))),
 )  # fmt: skip
 _FLASH = re.compile(r"flash_attn\s*= (\w+)")
+_STEP = re.compile(r"llama_context: n_ubatch\s*= (\d+)")
 _CACHE = re.compile(r"K \((\w+)\):.*?V \((\w+)\):")
 # The tool's own words for a file's type, and ours for what its weights are stored in. "(guessed)" may follow them.
 _FORMATS = {
@@ -67,6 +70,8 @@ def _facts(seen: ServerOutput) -> dict[str, Fact]:
         facts["precision.kv"] = declared(
             keys if keys == values else f"{keys} keys, {values} values", "the log, KV cache"
         )
+    if match := _STEP.search(seen.log):
+        facts["serving.max_batched_tokens"] = declared(int(match[1]), "the log, n_ubatch")
     if match := _FLASH.search(seen.log):
         facts["serving.attention"] = declared(f"flash attention {match[1]}", "the log")
     return facts

@@ -36,6 +36,7 @@ _NAMES = {
     "serving.max_batched_tokens": ("max_prefill_tokens",),
     "serving.chunked_prefill": ("chunked_prefill_size",),
     "serving.kv_block_tokens": ("page_size",),
+    "serving.memory_share": ("mem_fraction_static",),
     "serving.attention": ("attention_backend",),
     "serving.speculative": ("speculative_algorithm",),
     "serving.context_tokens": ("context_length",),
@@ -93,6 +94,7 @@ SWITCHES = (
     switch("max_sequences", "--max-running-requests"),
     switch("max_batched_tokens", "--max-prefill-tokens"),
     switch("max_context", "--context-length"),
+    switch("memory_share", "--mem-fraction-static"),
     switch("kv_block_tokens", "--page-size"),
     switch("tensor_parallel", "--tp-size"),
 )  # fmt: skip

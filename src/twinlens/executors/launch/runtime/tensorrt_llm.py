@@ -9,7 +9,7 @@ from pathlib import Path
 from twinlens.errors import BadInput
 from twinlens.executors.launch.entry import launched
 from twinlens.executors.launch.recipe import Command, LaunchConfig, Recipe, ServerOutput, offline_environment
-from twinlens.executors.launch.switches import switch
+from twinlens.executors.launch.switches import Switch, flag, switch
 from twinlens.executors.server_words import PHASES, SHARED, ServerWords
 from twinlens.executors.settings_text import first_known, graphs, pairs, tensor_format, version_on
 from twinlens.record.executor.record import Fact, declared
@@ -66,8 +66,12 @@ SWITCHES = (
     switch("max_sequences", "--max_batch_size"),
     switch("max_batched_tokens", "--max_num_tokens"),
     switch("max_context", "--max_seq_len"),
+    Switch(
+        "memory_share", float, flag("--kv_cache_free_gpu_memory_fraction"), "serving.memory_share",
+        "Share of the memory that weights leave free which the KV cache takes.",
+    ),
     switch("tensor_parallel", "--tp_size"),
-)
+)  # fmt: skip
 WORDS = ServerWords(
     prefix="trtllm",
     metrics=SHARED

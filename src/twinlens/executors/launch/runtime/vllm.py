@@ -70,6 +70,7 @@ SWITCHES = (
     switch("max_sequences", "--max-num-seqs"),
     switch("max_batched_tokens", "--max-num-batched-tokens"),
     switch("max_context", "--max-model-len"),
+    switch("memory_share", "--gpu-memory-utilization"),
     switch("kv_block_tokens", "--block-size"),
     switch("tensor_parallel", "--tensor-parallel-size"),
 )
@@ -83,6 +84,7 @@ _NAMES = {
     "serving.chunked_prefill": ("enable_chunked_prefill", "chunked_prefill_enabled"),
     "serving.prefix_cache": ("enable_prefix_caching",),
     "serving.kv_block_tokens": ("block_size",),
+    "serving.memory_share": ("gpu_memory_utilization",),
     "serving.context_tokens": ("max_model_len", "max_seq_len"),
 }
 
