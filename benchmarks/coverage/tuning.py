@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,9 +23,10 @@ from benchmarks.columns import put
 from benchmarks.published import FOLDER
 from twinlens.spec.load import parse
 from twinlens.tuning.bound import Bound, bound_of
+from twinlens.tuning.effects import setting_effects
 from twinlens.tuning.ledger import Begun, Ledger, Margin, Standing, Trial
 from twinlens.tuning.proof import judged, ratio_of_pairs
-from twinlens.tuning.search import Search, Seen, Up, search
+from twinlens.tuning.search import Search, Seen, Up, gains, search
 
 PLACE = FOLDER / "coverage-tuning.md"
 NOISE, PROCESS, SLICES, REPEATS = 0.04, 0.01, 16, 5
@@ -133,13 +134,15 @@ def searched(world: World, seed: int, of: Bound, folder: Path) -> tuple[Standing
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One study. `claimed`: a gain; `found`: a gain that is there; `covered`: whether the ratio of the proof has the
-    truth; `shrinkage`: the gain as searched over that of the proof, in logs."""
+    truth; `excess`: the log gain as searched, less the truth; `effects`: whether the interval of each setting's value
+    has its truth, where it has one."""
 
     claimed: bool
     found: bool
     covered: bool | None
     slices: int
     excess: float | None
+    effects: tuple[bool, ...] = ()
 
 
 def studied(world: World, seed: int) -> Outcome:
@@ -147,16 +150,25 @@ def studied(world: World, seed: int) -> Outcome:
     of = replace_sampler(bound(seed=seed), world.sampler)
     with tempfile.TemporaryDirectory() as place:
         standing, slices = searched(world, seed, of, Path(place))
-    winner = standing.trials[standing.leader]
+    winner, effects = standing.trials[standing.leader], tuple(_effects_held(world, of, standing))
     if not winner.settings:
-        return Outcome(False, False, None, slices, None)
+        return Outcome(False, False, None, slices, None, effects)
     truth = world.gain(winner.settings)
     proof = judged(of, ratio_of_pairs(proof_pairs(truth, np.random.default_rng([seed, 77]))))
     low, high = proof.ratio.low or 0.0, proof.ratio.high or math.inf
     both = sorted(winner.values.keys() & standing.trials[0].values.keys())
     seen = float(np.mean([math.log(winner.values[i] / standing.trials[0].values[i]) for i in both]))
     claimed = proof.verdict == "gain"
-    return Outcome(claimed, claimed and truth > 0, low <= math.exp(truth) <= high, slices, seen - truth)
+    return Outcome(claimed, claimed and truth > 0, low <= math.exp(truth) <= high, slices, seen - truth, effects)
+
+
+def _effects_held(world: World, of: Bound, standing: Standing) -> Iterator[bool]:
+    """Of each value of a setting with an interval, whether it has the truth; a world of one candidate has none."""
+    if world.gain is _one_candidate:
+        return
+    for each in setting_effects(standing.trials, gains(of, standing), of.objective.sign):
+        if each.ratio.low is not None and each.ratio.high is not None:
+            yield each.ratio.low <= math.exp(world.gain({each.setting: each.value})) <= each.ratio.high
 
 
 def proof_pairs(truth: float, rng: np.random.Generator) -> list[tuple[float, float]]:
@@ -178,8 +190,8 @@ the machine that makes it. A space of 50 candidates, 50 trials, 8 candidates at 
 that differ by {process:.0%}. A full grid that gives every candidate the {grid} rounds which the race gives one that it
 cannot tell apart takes {full} slices.
 
-| the truth | gain claimed | and there | stated gain holds the truth | slices | of a full grid | searched, too high by |
-|---|--:|--:|--:|--:|--:|--:|
+| the truth | gain claimed | and there | the gain holds the truth | effects do | slices | of a grid | search too high |
+|---|--:|--:|--:|--:|--:|--:|--:|
 """
 
 
@@ -200,10 +212,12 @@ def _line(world: World, found: Sequence[Outcome]) -> str:
     over = [each.excess for each in found if each.excess is not None]
     slices = float(np.mean([each.slices for each in found]))
     there = "–" if world.gain is _nothing else f"{np.mean([each.found for each in found]):.1%}"
+    effects = [each for one in found for each in one.effects]
+    told = f"{np.mean(effects):.1%} of {len(effects)}" if effects else "–"
     held = f"{np.mean(stated):.1%} of {len(stated)}" if stated else "–"
     return (
-        f"| {world.name} | {np.mean([each.claimed for each in found]):.1%} | {there} | {held} | {slices:.0f} | "
-        f"{slices / (50 * GRID):.0%} | {np.mean(over):.1%} |"
+        f"| {world.name} | {np.mean([each.claimed for each in found]):.1%} | {there} | {held} | {told} | "
+        f"{slices:.0f} | {slices / (50 * GRID):.0%} | {np.mean(over):.1%} |"
     )
 
 
