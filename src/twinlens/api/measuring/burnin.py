@@ -148,7 +148,7 @@ def _times(asked: Burnin, specs: int) -> _Times:
 def _rest_s(said: str | None, turn_s: float) -> float:
     if said is None:
         return min(REST_S, turn_s / 10)
-    return 0.0 if said.strip() in ("0", "0s", "0m", "0h") else lasting_of("rest", said)
+    return 0.0 if said in ("0", "0s", "0m", "0h") else lasting_of("rest", said)
 
 
 def _refuse_same_names(turns: Sequence[RunSpec]) -> None:
