@@ -123,4 +123,12 @@ KINDS = (
          ("simulation/fit/law.py:_estimates",)),
     Kind("a measured run beside simulations of it, five parts at once: not held to a truth yet",
          ("comparison/twin.py:_measured", "comparison/twin.py:_ratio", "comparison/twin.py:_simulated")),
+    Kind("a drift of a burn-in", ("acceptance/trend.py:_slope",), "coverage-burnin.md", ("| drift |",)),
+    Kind("what a burn-in sustained, and devices over their median", ("acceptance/rates.py:mean_of_logs",),
+         "coverage-burnin.md", ("| sustained rate |",)),
+    Kind("retention of a burn-in", ("acceptance/rates.py:retention",), "coverage-burnin.md", ("| retention |",)),
+    Kind("events of a burn-in, in its worst quarter", ("acceptance/counts.py:worst_rate",), "coverage-burnin.md",
+         ("| events an hour |",)),
+    Kind("faults of a burn-in", ("acceptance/judge.py:fault_rate",), "coverage-burnin.md",
+         ("| faults a device hour |",)),
 )  # fmt: skip

@@ -92,7 +92,7 @@ def _total(criterion: Criterion, device: str, read: list[tuple[Window, int]], st
     if criterion.unit == COUNT:
         value = Estimate(float(total), COUNT, "rise of the counter since the start", "measured", n=len(read))
         return Part(met(total <= criterion.limit), value, device, device, windows=windows, numbers=numbers)
-    value = _worst_rate(rises)
+    value = worst_rate(rises)
     standing = standing_of(criterion, value)
     is_low = value.value is not None and value.value <= criterion.limit
     if standing == "insufficient" and is_low:  # few events: the test is too short to bound their rate by the limit
@@ -104,7 +104,7 @@ def _total(criterion: Criterion, device: str, read: list[tuple[Window, int]], st
     return Part(standing, value, device, device, windows=windows, numbers=numbers)
 
 
-def _worst_rate(rises: list[tuple[Window, int]]) -> Estimate:
+def worst_rate(rises: list[tuple[Window, int]]) -> Estimate:
     """Events per hour of the worst quarter of the test, of all of it below four hours, with its Poisson interval."""
     begin, end = rises[0][0].begin_s, rises[-1][0].begin_s + rises[-1][0].seconds
     parts = _QUARTERS if end - begin >= _QUARTERS_FROM_S else 1

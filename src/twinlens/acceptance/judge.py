@@ -135,10 +135,14 @@ def _bounds(devices: Devices, rulings: Sequence[Ruling]) -> dict[str, Estimate]:
     if not hours:
         return {}
     faults = len({number for each in rulings if each.criterion.what in _FAULTS for number in each.windows})
+    return {"faults": fault_rate(faults, hours)}
+
+
+def fault_rate(faults: int, hours: float) -> Estimate:
+    """Faults per device hour, at most `high` with 95 %."""
     _, high = poisson_bounds(faults, 2 * LEVEL - 1)  # one side
     method = "windows with a fault over device hours, upper bound of a Poisson count (3 / (n T) for none)"
-    rate = Estimate(faults / hours, "per hour", method, "measured", 0.0, high / hours, LEVEL, faults)
-    return {"faults": rate}
+    return Estimate(faults / hours, "per hour", method, "measured", 0.0, high / hours, LEVEL, faults)
 
 
 def _device_hours(devices: Devices) -> float:

@@ -78,12 +78,14 @@ def retention(series: Series, level: float = LEVEL) -> Estimate:
     if not parts:
         least = _PARTS[-1][0]
         return Estimate.absent(RATIO, f"retention needs {least} windows", seen=f"there are {n}")
-    pieces = np.array_split(np.log(series.rate), parts)
+    logs = np.log(series.rate)
+    pieces = np.array_split(logs, parts)
     means = np.array([piece.mean() for piece in pieces])
     rest = np.concatenate([piece - piece.mean() for piece in pieces])
-    tau = min(careful_time(rest), n / parts)
+    straight = np.polynomial.Polynomial.fit(np.arange(n), logs, 1)(np.arange(n))
+    tau = min(max(careful_time(rest), slow_time(logs - straight)), 0.9 * n / parts)
     freedom = max(2.0, n / tau - parts)
-    variance = float((rest**2).sum()) / (n - parts) / max(1e-9, 1 - tau * parts / n)  # what correlated rows hide
+    variance = float((rest**2).sum()) / (n - parts) / (1 - tau * parts / n)  # what correlated windows hide
     error = math.sqrt(2 * variance * tau * parts / n)
     reached = t_quantile(1 - (1 - level) / (parts - 1), freedom) * error
     change = float(means[-1] - means[:-1].max())
