@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ from nvml_machine import Board, Machine
 from twinlens.errors import BadInput
 from twinlens.measurement.preflight import power
 from twinlens.measurement.session import run_here
+from twinlens.measurement.study import measure_study
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import create_run, read_run
+from twinlens.reporting.point_name import point_names
 from twinlens.spec.study import RunSpec
+from twinlens.stats.summary.group import group
 from twinlens.system import nvml
 from twinlens.system.limit_keeper import held_limits, set_back_left
 from twinlens.system.power_limit import limits_of_gpus, limits_of_packages, read_raw, write_raw
@@ -251,6 +256,21 @@ def test_a_run_has_its_limit_while_it_is_measured_and_its_spec_says_so(
     assert seen
     assert set(map(tuple, seen)) == {(60.0, 60.0)}
     assert watts(powercap) == [125.0, 125.0]
+
+
+def test_a_sweep_of_the_limit_has_a_point_for_each_with_its_name(
+    powercap: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[float] = []
+    monkeypatch.setattr(power, "device_limits", lambda spec, _: limits_of_packages(powercap))
+    monkeypatch.setattr(power, "held_limits", lambda limits, w, **_: nullcontext(held.append(w)))
+    study = study_of(training("fake", sweep={"executor.power_limit_w": [50.0, 60.0]}))
+    outcome = measure_study(study, tmp_path)
+    assert sorted(held) == [50.0, 60.0]
+    assert set(point_names(group([summary_of(run) for run in outcome.runs]))) == {
+        "fp32 · power_limit_w 50.0",
+        "fp32 · power_limit_w 60.0",
+    }
 
 
 def test_a_limit_is_of_the_devices_that_a_run_uses(

@@ -16,6 +16,7 @@ from twinlens.record.run import Run
 from twinlens.record.sections import Running
 from twinlens.spec.point import Point
 from twinlens.spec.precision import AS_SERVED
+from twinlens.spec.study import ExecutorSpec
 from twinlens.stats.finding.checks import Seen, findings
 from twinlens.stats.metrics.energy import EnergyScope, energy, energy_of_training, peak_memory
 from twinlens.stats.metrics.fidelity import fidelity_gate
@@ -91,7 +92,7 @@ def summarise(run: Run) -> Summary:
         attempt=run.sections.attempt,
         greedy=run.sections.greedy,
         options=_switches(run),
-        settings={"threads": run.spec.executor.threads} | run.spec.executor.options,
+        settings=_settings(run.spec.executor),
     )
     wide = provisional(metrics, summary.validity, verdict.least_visible_change, summary.point)
     return replace(summary, metrics=wide)
@@ -172,6 +173,11 @@ def _switches(run: Run) -> dict[str, Any]:
     asked = run.spec.executor.options if run.sections.server else {}
     plain = {name: value for name, value in asked.items() if isinstance(value, bool | int | float | str)}
     return {name: value for name, value in sorted(plain.items()) if value != "auto" and name not in ("python", "gguf")}
+
+
+def _settings(asked: ExecutorSpec) -> dict[str, Any]:
+    limit = {} if asked.power_limit_w is None else {"power_limit_w": asked.power_limit_w}
+    return {"threads": asked.threads} | limit | asked.options
 
 
 def _executor(run: Run) -> str:
