@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from tests.burnin.driving import SOUND, decode, driven, folder_of, means, refuse_unsound, training
 
+import twinlens as tl
 from twinlens.acceptance.driving.counters import Reading
+from twinlens.acceptance.driving.drive import Means
 from twinlens.acceptance.driving.journal import read_lines
 from twinlens.acceptance.window import read_burnin
+from twinlens.api.measuring import burnin as verb
 from twinlens.errors import BadInput
+from twinlens.measurement import session
+from twinlens.spec.study import RunSpec
 
 
 def test_workloads_alternate_until_the_time_is_used(tmp_path: Path) -> None:
@@ -70,12 +76,13 @@ def test_counters_and_their_reasons_come_with_every_window(tmp_path: Path) -> No
 
 
 def test_a_rest_says_how_far_devices_cooled(tmp_path: Path) -> None:
-    hot = iter([50.0] + [70.0, 55.0] * 100)
-    at_rest = means(counters=lambda: (Reading("cpu", temperature_c=next(hot)),))
-    driven(tmp_path, rest="1m", by=at_rest)
+    hot = iter(range(90, 0, -1))
+    at_rest = means(counters=lambda: (Reading("cpu", temperature_c=float(next(hot))),))
+    driven(tmp_path, rest="20s", by=at_rest)
     rests = [each for each in read_lines(folder_of(tmp_path) / "journal.jsonl") if each["what"] == "rest"]
     assert len(rests) == 3
-    assert all(each["seconds"] == 60 and len(each["cooled_c"]["cpu"]) == 2 for each in rests)
+    assert all(each["seconds"] == 20 and len(each["cooled_c"]["cpu"]) == 5 for each in rests)
+    assert all(each["cooled_c"]["cpu"] == sorted(each["cooled_c"]["cpu"], reverse=True) for each in rests)
 
 
 def test_a_workload_that_fails_again_and_again_is_left_out_and_named(tmp_path: Path) -> None:
@@ -91,6 +98,39 @@ def test_a_workload_that_fails_again_and_again_is_left_out_and_named(tmp_path: P
 def test_a_burn_in_whose_workloads_all_fail_ends_and_says_why(tmp_path: Path) -> None:
     found = driven(tmp_path, training(fail_at=0))
     assert found.stopped == "every workload failed 3 times one after another"
+
+
+def test_a_device_that_is_gone_after_a_while_is_a_failure_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = session.refuse_what_cannot_run, iter(range(100))
+
+    def gone(spec: RunSpec) -> None:
+        if next(calls) == 1:
+            raise BadInput("there is no device cuda:0", code="TL208")
+        real(spec)
+
+    monkeypatch.setattr(session, "refuse_what_cannot_run", gone)
+    driven(tmp_path, training())
+    windows = refuse_unsound(tmp_path)
+    assert [each.why for each in windows if each.outcome == "failed"] == ["there is no device cuda:0"]
+    assert sum(each.seconds for each in windows) == 120
+
+
+def test_candidates_that_would_be_smaller_now_go_on_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = iter([0.1, 0.2])
+    monkeypatch.setattr(verb, "candidates", lambda gpus: (training(step_s=next(sizes)),))
+
+    def interrupted() -> NoReturn:
+        raise KeyboardInterrupt
+
+    words = {"for_": "60s", "turn": "30s", "window": "10s", "rest": "0s", "out": tmp_path, "watch": None}
+    tl.burnin(means=Means(interrupted, means().counters), **words)
+    found = tl.burnin(means=means(), **words)
+    assert all(each.rate_per_s == pytest.approx(10.0) for each in found.windows)
+    assert len(found.windows) == 6
 
 
 def test_a_turn_that_fails_half_way_keeps_its_whole_windows(tmp_path: Path) -> None:

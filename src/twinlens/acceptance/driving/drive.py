@@ -19,7 +19,7 @@ from twinlens.acceptance.driving.folder import Held
 from twinlens.acceptance.driving.journal import JOURNAL_FILE, PRODUCTS_FILE, CounterLog, add_line, refuse_full_disk
 from twinlens.acceptance.driving.products import Digests
 from twinlens.acceptance.window import WINDOWS_FILE, Window, append, read_windows
-from twinlens.errors import ExecutorFailed, Interrupted
+from twinlens.errors import BadInput, ExecutorFailed, Interrupted
 from twinlens.measurement.event import Event, Watch
 from twinlens.measurement.study import measure_one
 from twinlens.record.store import now_utc, write_json
@@ -118,7 +118,13 @@ def _take_in(held: Held, state: _State) -> tuple[Window, ...]:
     """Append what the last turn has and the file has not; returns those."""
     there = sum(each.turn == state.turn for each in state.windows)
     first = len(state.windows) - there + 1
-    found = windows_of(_place(held.folder, state.turn), held.head.asked.window_s, first)[there:] if state.turn else ()
+    try:
+        found = (
+            windows_of(_place(held.folder, state.turn), held.head.asked.window_s, first)[there:] if state.turn else ()
+        )
+    except BadInput as error:  # rows that a crash of the machine has damaged
+        add_line(held.folder / JOURNAL_FILE, {"what": "unreadable", "turn": state.turn, "why": str(error)})
+        found = ()
     for window in found:
         append(held.folder, window)
         state.windows.append(window)
@@ -150,11 +156,14 @@ def _turn(
 
         try:
             measure_one(place, spec, tell)
-        except ExecutorFailed as error:
+        except (ExecutorFailed, BadInput) as error:
             refuse_full_disk(held.folder)  # what a full disk did is no failure of the machine
-            if error.code == "TL301":
+            ran_before = any(each.workload == spec.name and each.outcome == "ok" for each in state.windows)
+            if error.code == "TL301" or (isinstance(error, BadInput) and not ran_before):
                 raise
-            add_line(place / FAILED_FILE, {"why": str(error)})
+            add_line(
+                place / FAILED_FILE, {"why": str(error)}
+            )  # a device may be gone, which is refused like a wrong one
     if log.error is not None:
         raise log.error
     say("products", 1.0, 0)
@@ -171,15 +180,18 @@ def _products(place: Path, when: str, means: Means) -> None:
 
 
 def _rest(folder: Path, rest_s: float, means: Means, state: _State) -> None:
-    """Nothing runs; how far each device cools is written down."""
+    """Nothing runs; how devices cool is written down, from the begin of the rest to its end."""
     if rest_s <= 0:
         return
     begun_s, at_s = means.wall_s(), state.clock_s
-    hot = {each.device: each.temperature_c for each in means.counters()}
-    means.sleep(rest_s)
+    parts = math.ceil(rest_s / means.period_s)
+    told = [means.counters()]
+    for _ in range(parts):
+        means.sleep(rest_s / parts)
+        told.append(means.counters())
     state.clock_s += max(0.0, means.wall_s() - begun_s)
-    cool = {each.device: each.temperature_c for each in means.counters()}
-    cooled = {device: [hot.get(device), celsius] for device, celsius in cool.items() if celsius is not None}
+    names = {each.device for read in told for each in read if each.temperature_c is not None}
+    cooled = {name: [each.temperature_c for read in told for each in read if each.device == name] for name in names}
     add_line(folder / JOURNAL_FILE, {"what": "rest", "clock_s": at_s, "seconds": rest_s, "cooled_c": cooled})
 
 

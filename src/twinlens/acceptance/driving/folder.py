@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,9 @@ from typing import Any
 from twinlens.acceptance.window import BURNIN_FILE, BurnIn, read_burnin, write_head
 from twinlens.errors import BadInput
 from twinlens.measurement.study_folder import await_end, locked
+from twinlens.record.codec import encode
 from twinlens.record.store import end_run, now_utc, read_record
+from twinlens.spec.study import RunSpec
 from twinlens.system.interrupts import interrupt_once
 
 VERDICT_FILE = "verdict.json"
@@ -68,6 +71,21 @@ def unfinished(wanted: BurnIn, out: Path) -> Path | None:
         if _same(head) == _same(wanted):
             return None if is_over(path.parent) else path.parent
     return None
+
+
+def specs_of(names: tuple[str, ...], times: tuple[float, ...], out: Path) -> tuple[RunSpec, ...]:
+    """The specs of the newest unfinished burn-in under `out`, or in it, with workloads of these names and these times
+    (tested, of a window, of a rest); none where there is none. What fits in memory now may be less than it was."""
+    for path in sorted((*out.glob(f"*/{BURNIN_FILE}"), *out.glob(BURNIN_FILE)), reverse=True):
+        try:
+            head, _ = read_burnin(path.parent)
+            asked = head.asked
+            if (asked.workloads, asked.for_s, asked.window_s, asked.rest_s) == (names, *times):
+                specs = tuple(RunSpec.model_validate_json(json.dumps(encode(each))) for each in head.specs)
+                return () if is_over(path.parent) else specs
+        except (BadInput, ValueError):
+            continue  # a broken neighbour is no reason to stop
+    return ()
 
 
 def is_over(folder: Path) -> bool:

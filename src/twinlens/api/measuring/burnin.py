@@ -13,7 +13,7 @@ from twinlens.acceptance.criteria import read_criteria
 from twinlens.acceptance.driving.all_reduce import fit_of
 from twinlens.acceptance.driving.counters import Reading, Xids, read_all
 from twinlens.acceptance.driving.drive import Means, drive
-from twinlens.acceptance.driving.folder import VERDICT_FILE, held
+from twinlens.acceptance.driving.folder import VERDICT_FILE, held, specs_of
 from twinlens.acceptance.driving.products import in_own_process
 from twinlens.acceptance.driving.repeated_work import excluded
 from twinlens.acceptance.driving.workloads import candidates, turn_of
@@ -92,6 +92,9 @@ def burnin(
     gpus, _ = open_gpus()
     studies = [each if isinstance(each, Study) else load(each) for each in specs] or list(candidates(gpus))
     turns = [turn_of(study, times.turn_s) for study in studies]
+    if not specs:
+        names = tuple(each.name for each in turns)
+        turns = list(specs_of(names, (times.for_s, times.window_s, times.rest_s), asked.out)) or turns
     _refuse_same_names(turns)
     used = means or _means_here()
     head = _head(turns, times, criteria, used.counters())
