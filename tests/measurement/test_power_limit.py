@@ -29,7 +29,7 @@ from twinlens.spec.study import RunSpec
 from twinlens.stats.summary.group import group
 from twinlens.system import nvml
 from twinlens.system.limit_keeper import held_limits, set_back_left
-from twinlens.system.power_limit import limits_of_gpus, limits_of_packages, read_raw, write_raw
+from twinlens.system.power_limit import limits_of_gpus, limits_of_packages, package_limit_w, read_raw, write_raw
 from twinlens.system.processes import this_machine
 
 FAKE = Path(__file__).parent / "fake_nvml"
@@ -183,6 +183,28 @@ def test_a_limit_outside_the_range_is_refused_and_nothing_is_set(powercap: Path,
         pass
     assert watts(powercap) == [125.0, 125.0]
     assert not (tmp_path / "journals").exists()
+
+
+def test_a_measurement_begins_by_setting_back_what_was_left_and_says_where_it_cannot(
+    powercap: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TWINLENS_CACHE", str(tmp_path))
+    journal = tmp_path / "power-limits" / "1.json"
+    journal.parent.mkdir()
+    gone = {"machine": this_machine(), "pid": 1, "born_s": 0.0, "powercap": str(powercap)}
+    left = {"package:intel-rapl:0": {"found": 150_000_000, "set": 125_000_000}}
+    journal.write_text(json.dumps(gone | {"limits": left}))
+    assert measure_study(study_of(training("fake")), tmp_path / "runs").runs
+    assert watts(powercap) == [150.0, 125.0]
+    journal.write_text(json.dumps(gone | {"limits": {"package:intel-rapl:7": left["package:intel-rapl:0"]}}))
+    with pytest.raises(BadInput, match=r"left a power limit behind: .*; set it by hand, and remove the journals in"):
+        measure_study(study_of(training("fake")), tmp_path / "runs", fresh=True)
+
+
+def test_the_limit_that_a_processor_shows_is_the_lowest_of_its_packages(powercap: Path, tmp_path: Path) -> None:
+    (powercap / "intel-rapl:1/constraint_1_power_limit_uw").write_text("95000000\n")
+    assert package_limit_w(powercap) == 95.0
+    assert package_limit_w(tmp_path / "nowhere") is None
 
 
 def test_the_most_of_a_package_that_names_none_is_what_it_had(powercap: Path) -> None:

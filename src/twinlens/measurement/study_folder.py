@@ -15,7 +15,7 @@ from twinlens.errors import BadInput
 from twinlens.record.store import create_study, end_run, is_here, read_record, update_study
 from twinlens.spec.study import Study
 from twinlens.system.interrupts import interrupt_once
-from twinlens.system.limit_keeper import set_back_left
+from twinlens.system.limit_keeper import refuse_left
 
 Find = Callable[[Study, Path], Path | None]
 """Finds the folder that asks for the same and is not over yet."""
@@ -27,10 +27,11 @@ def held_folder(study: Study, out: Path, find: Find, *, fresh: bool) -> Iterator
     """The folder to measure into: what `find` finds under `out`, unless `fresh`, or a new one.
 
     No other command can hold it meanwhile; the death of this process, however it comes, lets go of it. Power limits
-    that a killed run has left are set back first. Raises BadInput (TL221) where another holds it.
+    that a killed run has left are set back first. Raises BadInput (TL221) where another holds it, (TL266) where a limit
+    that was left cannot be set back.
     """
     out.mkdir(parents=True, exist_ok=True)
-    set_back_left()
+    refuse_left()
     with contextlib.ExitStack() as held, interrupt_once():
         with locked(out, wait=True):  # two commands that begin at once must not make a folder each
             unfinished = None if fresh else find(study, out)

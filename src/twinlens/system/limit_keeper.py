@@ -42,8 +42,7 @@ def held_limits(
     """
     wanted = {limit.device: limit.raw_of(watts) for limit in limits}
     folder = folder or journal_folder()
-    if left := set_back_left(folder):
-        raise BadInput(f"a run that was killed has left a power limit behind: {left[0]}", code=REFUSED)
+    refuse_left(folder)
     journal = _written(folder, limits, powercap)
     keeper = None
     try:
@@ -63,6 +62,18 @@ def held_limits(
 def journal_folder() -> Path:
     """Where the journals of limits lie that are set now, or were left behind."""
     return cache_folder() / "power-limits"
+
+
+def refuse_left(folder: Path | None = None) -> None:
+    """Set back what processes that are gone have left. Raises BadInput (TL266) where that cannot be done: what is
+    measured under such a limit is another machine."""
+    folder = folder or journal_folder()
+    if left := set_back_left(folder):
+        raise BadInput(
+            f"a run that was killed has left a power limit behind: {left[0]}; set it by hand, and remove the journals "
+            f"in {folder}",
+            code=REFUSED,
+        )
 
 
 def set_back_left(folder: Path | None = None) -> tuple[str, ...]:
