@@ -12,6 +12,7 @@ def keywords_and_results_have_types() -> None:
     assert_type(tl.plan.capacity("8B", device="H100", rate=4), tl.CapacityResult)
     assert_type(tl.plan.calibrate("runs", device="H100", tensor=2), tl.Calibration)
     assert_type(tl.measure("chat", at=("rate_per_s=1,2",), fresh=True), tl.Outcome)
+    assert_type(tl.burnin("decode", for_="48h", criteria="accept.toml"), tl.BurninResult)
     assert_type(tl.history("runs", metric="ttft_p99"), tuple[tl.History, ...])
     assert_type(tl.claim("70B Q4", users=16, context="8K"), tl.ClaimResult)
 
