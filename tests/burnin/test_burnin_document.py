@@ -88,7 +88,7 @@ def test_a_page_and_markdown_hold_all_of_it(faulty: BurnInResult) -> None:
 def test_the_charts_are_rate_clock_temperature_and_errors_with_marked_windows(faulty: BurnInResult) -> None:
     drawn = burnin_charts(faulty.windows, faulty.judgement)
     assert [each.id for each in drawn] == ["burnin-rate", "burnin-clock", "burnin-temperature", "burnin-errors"]
-    assert all("Rings: windows that a criterion marks." in each.caption for each in drawn)
+    assert all("Shaded: windows that a criterion marks." in each.caption for each in drawn)
     assert burnin_charts((), faulty.judgement) == []
 
 

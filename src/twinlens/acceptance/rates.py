@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from twinlens.acceptance.criteria import Criterion
 from twinlens.acceptance.judgement import Standing
 from twinlens.acceptance.part import LEVEL, Part, lacking, not_asked, standing_of, unit_of
-from twinlens.acceptance.trend import Floats, Series, drift_of
+from twinlens.acceptance.trend import Floats, Series, drift_of, unexplained
 from twinlens.acceptance.window import Window
 from twinlens.record.estimate import Estimate
 from twinlens.stats.estimator.dependence import careful_time, slow_time
@@ -72,21 +72,19 @@ def mean_of_logs(logs: Floats, unit: str, level: float, method: str) -> Estimate
 
 def retention(series: Series, level: float = LEVEL) -> Estimate:
     """The rate of the last part over that of the best part before it; parts are a tenth of the windows (a fifth below
-    100). The interval is that of all comparisons together (Bonferroni), so the choice of the best costs nothing."""
+    100). The interval is that of all comparisons together (Bonferroni), so the choice of the best costs nothing; the
+    noise is what a line, a day and the temperature leave of log rate."""
     n = series.rate.size
     parts = next((parts for least, parts in _PARTS if n >= least), 0)
     if not parts:
         least = _PARTS[-1][0]
         return Estimate.absent(RATIO, f"retention needs {least} windows", seen=f"there are {n}")
-    logs = np.log(series.rate)
-    pieces = np.array_split(logs, parts)
+    pieces = np.array_split(np.log(series.rate), parts)
     means = np.array([piece.mean() for piece in pieces])
-    rest = np.concatenate([piece - piece.mean() for piece in pieces])
-    straight = np.polynomial.Polynomial.fit(np.arange(n), logs, 1)(np.arange(n))
-    tau = min(max(careful_time(rest), slow_time(logs - straight)), 0.9 * n / parts)
+    noise = unexplained(series)
+    tau = min(max(careful_time(noise), slow_time(noise)), 0.9 * n / parts)
+    error = math.sqrt(2 * float(noise.var()) / (1 - tau / n) * tau * parts / n)
     freedom = max(2.0, n / tau - parts)
-    variance = float((rest**2).sum()) / (n - parts) / (1 - tau * parts / n)  # what correlated windows hide
-    error = math.sqrt(2 * variance * tau * parts / n)
     reached = t_quantile(1 - (1 - level) / (parts - 1), freedom) * error
     change = float(means[-1] - means[:-1].max())
     method = f"last of {parts} parts over the best before it, intervals of all comparisons together"

@@ -105,6 +105,16 @@ def _harmonics(hours: Floats) -> list[Floats]:
     return [wave(angle) for angle in angles for wave in (np.sin, np.cos)]
 
 
+def unexplained(series: Series) -> Floats:
+    """Log rate [n] less a straight line, the sines of a day and the temperature: noise, and what nobody explains."""
+    hours = series.time_s / HOUR_S
+    columns = [np.ones(hours.size), hours - hours.mean(), *_harmonics(hours)]
+    if np.isfinite(series.temperature_c).all():
+        columns.append(series.temperature_c - series.temperature_c.mean())
+    x, log_rate = np.column_stack(columns), np.log(series.rate)
+    return np.asarray(log_rate - x @ np.linalg.lstsq(x, log_rate, rcond=None)[0])
+
+
 def _of_place(values: Floats, turn: NDArray[np.int64]) -> Floats:
     """What a window's place in its turn does to its value [n] (a rest cools, boost decays): medians over turns."""
     first = np.flatnonzero(np.diff(turn, prepend=turn[0] - 1))

@@ -15,7 +15,7 @@ from twinlens.reporting import display
 from twinlens.reporting.chart.figure import Figure
 from twinlens.reporting.chart.latency import latency_charts
 from twinlens.reporting.chart.pareto import goodput_chart, pareto_chart
-from twinlens.reporting.chart.search import search_chart
+from twinlens.reporting.chart.rate import search_chart
 from twinlens.reporting.chart.serving_time import serving_timeline
 from twinlens.reporting.chart.tail import tail_chart
 from twinlens.reporting.document.block import Block, Cell, Drawing, Line, Section, Table, Title, cells
