@@ -117,6 +117,14 @@ def test_a_device_that_is_gone_after_a_while_is_a_failure_and_ends_nothing(
     assert sum(each.seconds for each in windows) == 120
 
 
+def test_products_that_cannot_be_worked_out_are_a_failure(tmp_path: Path) -> None:
+    given = iter([(SOUND, ""), (SOUND, ""), ({}, "the products failed: an illegal memory access")])
+    by = Means(lambda: next(given, (SOUND, "")), means().counters)
+    driven(tmp_path, by=by)
+    (failed,) = [each for each in refuse_unsound(tmp_path) if each.outcome == "failed"]
+    assert (failed.turn, failed.why) == (2, "the products failed: an illegal memory access")
+
+
 def test_candidates_that_would_be_smaller_now_go_on_as_they_were(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

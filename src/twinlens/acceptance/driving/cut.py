@@ -61,7 +61,7 @@ def windows_of(turn: Path, window_s: float, first: int) -> tuple[Window, ...]:
         for place, (low, high) in enumerate(pairwise(edges))
     ]
     found = _with_checks(found, edges, run, turn)
-    return (*found, *_failure(run, turn, about, begin_s + float(edges[-1]), first + len(found)))
+    return (*found, *_failures(run, turn, about, begin_s + float(edges[-1]), first + len(found)))
 
 
 class _Rows:
@@ -188,23 +188,22 @@ def _beside(known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]
     }
 
 
-def _failure(run: Run, turn: Path, about: Mapping[str, Any], begin_s: float, number: int) -> Iterator[Window]:
-    if run.state != "failed" or not (turn / FAILED_FILE).exists():
-        return
-    why = run.error or "the run failed and did not say why"
-    yield Window(
-        number=number,
-        workload=run.spec.name,
-        lens=run.lens,
-        turn=int(about["turn"]),
-        begin_s=begin_s,
-        at_utc=run.ended_utc or run.started_utc,
-        seconds=0.0,
-        work=0,
-        rate_per_s=None,
-        outcome="failed",
-        why=why.splitlines()[0][:300],
-    )
+def _failures(run: Run, turn: Path, about: Mapping[str, Any], begin_s: float, first: int) -> Iterator[Window]:
+    """A window for each thing that failed in this turn: its run, or the products beside it."""
+    for place, entry in enumerate(read_lines(turn / FAILED_FILE)):
+        yield Window(
+            number=first + place,
+            workload=run.spec.name,
+            lens=run.lens,
+            turn=int(about["turn"]),
+            begin_s=begin_s,
+            at_utc=run.ended_utc or run.started_utc,
+            seconds=0.0,
+            work=0,
+            rate_per_s=None,
+            outcome="failed",
+            why=str(entry["why"]).splitlines()[0][:300],
+        )
 
 
 def _time_of(text: str) -> datetime:

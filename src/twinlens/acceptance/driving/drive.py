@@ -118,10 +118,9 @@ def _take_in(held: Held, state: _State) -> tuple[Window, ...]:
     """Append what the last turn has and the file has not; returns those."""
     there = sum(each.turn == state.turn for each in state.windows)
     first = len(state.windows) - there + 1
+    place = _place(held.folder, state.turn)
     try:
-        found = (
-            windows_of(_place(held.folder, state.turn), held.head.asked.window_s, first)[there:] if state.turn else ()
-        )
+        found = windows_of(place, held.head.asked.window_s, first)[there:] if state.turn else ()
     except BadInput as error:  # rows that a crash of the machine has damaged
         add_line(held.folder / JOURNAL_FILE, {"what": "unreadable", "turn": state.turn, "why": str(error)})
         found = ()
@@ -161,9 +160,8 @@ def _turn(
             ran_before = any(each.workload == spec.name and each.outcome == "ok" for each in state.windows)
             if error.code == "TL301" or (isinstance(error, BadInput) and not ran_before):
                 raise
-            add_line(
-                place / FAILED_FILE, {"why": str(error)}
-            )  # a device may be gone, which is refused like a wrong one
+            # A device that is gone in the middle of a test is refused like one that never was.
+            add_line(place / FAILED_FILE, {"why": str(error)})
     if log.error is not None:
         raise log.error
     say("products", 1.0, 0)
@@ -176,7 +174,9 @@ def _turn(
 
 def _products(place: Path, when: str, means: Means) -> None:
     digests, why = means.products()
-    add_line(place / PRODUCTS_FILE, {"when": when, "digests": digests} | ({"why": why} if why else {}))
+    if why:
+        add_line(place / FAILED_FILE, {"why": why})
+    add_line(place / PRODUCTS_FILE, {"when": when, "digests": digests})
 
 
 def _rest(folder: Path, rest_s: float, means: Means, state: _State) -> None:
