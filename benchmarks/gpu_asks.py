@@ -258,6 +258,7 @@ ASKS: dict[str, Callable[[Path], Answer | Iterator[Answer]]] = {
     "machine": machine,
     "profiler": profiler,
     "gpm": gpm,
+    "counters": gpu_more.counters,
     "tf32": tf32,
     "sustained": sustained,
     "probe": probe,

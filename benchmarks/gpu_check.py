@@ -39,7 +39,7 @@ from benchmarks.own_group import INTERRUPTED, last_answer
 NEVER_SEEN = (
     "Never seen on a device: device events of the profiler, tf32 by arithmetic, captured graphs, fp8, sustained "
     "ceilings, the allocator's peak, batches drawn ahead, devices above cuda:0, energy counters, "
-    "NVML's GPM, out of memory, servers on a GPU, NCCL, parallel training, DeepSpeed, replicas, adapters, saves, "
+    "NVML's GPM, counters of errors, out of memory, servers on a GPU, NCCL, parallel training, DeepSpeed, replicas, adapters, saves, "
     "vLLM, TensorRT."
 )
 ANSWERS = Path(__file__).parent / "gpu_check_answers.json"
@@ -49,6 +49,7 @@ TIERS: dict[str, dict[str, float]] = {
         "machine": 25,
         "profiler": 25,
         "gpm": 20,
+        "counters": 45,
         "tf32": 40,
         "sustained": 40,
         "probe": 110,

@@ -66,6 +66,15 @@ def gpm(a: Answer) -> Iterator[Line]:
     yield within("seconds a reading takes", a["read_s"], 0.0, 0.02)
 
 
+def counters(a: Answer) -> Iterator[Line]:
+    told, products = a["reading"].get("counters", {}), a["products"]
+    yield line("NVML shows the board", a["why_not"] or a["reading"]["device"], a["why_not"] is None)
+    for name in ("ecc_corrected", "ecc_uncorrected", "xid", "pcie_replays", "pcie_width", "pcie_generation"):
+        yield line(f"{name} is read", told.get(name, a["reading"].get("missing", {}).get(name)), name in told)
+    yield line("products in fp32 and bf16 have digests", products, bool(products) and len(products[0]) == 2)
+    yield line("two processes give the same bits", products, len(products) == 2 and products[0] == products[1])
+
+
 def tf32(a: Answer) -> Iterator[Line]:
     for one in a["products"]:
         what = f"{one['flag']} at {one['shape']}"
@@ -299,6 +308,7 @@ JUDGES: dict[str, Callable[[Answer], Iterator[Line]]] = {
     "machine": machine,
     "profiler": profiler,
     "gpm": gpm,
+    "counters": counters,
     "tf32": tf32,
     "sustained": sustained,
     "probe": probe,

@@ -52,3 +52,18 @@ def tensorrt(folder: Path) -> Iterator[Answer]:
     for kind in ("tensorrt", "torch"):
         runs.append(measured(folder / kind, kind, {}, workload, 15.0, kind, point={"batch": 16, "precision": "fp16"}))
         yield {"runs": runs}
+
+
+def counters(folder: Path) -> Answer:
+    """Counters of errors as a burn-in reads them, and the digests of its products from two processes."""
+    from twinlens.acceptance.driving.counters import Xids, read_gpu
+    from twinlens.acceptance.driving.products import in_own_process
+    from twinlens.record.codec import encode
+    from twinlens.system.nvml import open_gpus
+
+    gpus, why = open_gpus()
+    if not gpus:
+        return {"why_not": why, "reading": {}, "products": []}
+    reading = read_gpu(gpus[0], Xids(gpus))
+    products = [dict(in_own_process()[0].get(reading.device, {})) for _ in range(2)]
+    return {"why_not": None, "reading": encode(reading), "products": products}
