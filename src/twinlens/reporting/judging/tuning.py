@@ -204,7 +204,8 @@ def _left_out(found: Tuning) -> Iterator[str]:
 
 
 def _next(found: Tuning) -> str:
-    if found.standing.phase != "over" or (found.winner.settings and found.proof is None):
+    proved = found.proof is not None and found.proof.verdict != "not known"
+    if found.standing.phase != "over" or (found.winner.settings and not proved):
         return "run the same command again: it goes on where it was"
     if found.proof is not None and found.proof.verdict == "gain":
         space = found.bound.space
