@@ -370,7 +370,7 @@ def _verb(question: type[Question], head: str, run: str, example: str) -> Verb:
 
 DEMO = _verb(Demo, "Measure", "demo:run", "")
 MEASURE = _verb(Measure, "Measure", "measure:run", "chat --at rate_per_s=2,4 --set protocol.repeats=3")
-TUNE = _verb(Tune, "Measure", "tune:run", "tune-vllm --set tune.budget.trials=6")
+TUNE = _verb(Tune, "Measure", "measure:tune", "tune-vllm --set tune.budget.trials=6")
 CHECK = _verb(Check, "Measure", "check:run", "chat --at rate_per_s=2,4")
 NEW = _verb(New, "Measure", "new:run", "chat -o my.toml")
 PROBE = _verb(Probe, "Measure", "probe:run", "--json > machine.json")

@@ -18,9 +18,9 @@ FEWEST_REPEATS = 5
 class Budget(Spec):
     """What a search may cost. Failed starts, refusals and time-outs cost as well; the proof stands outside of it."""
 
-    trials: PositiveInt = Field(description="The most candidates, the default and failed ones included.")
-    wall_h: PositiveFloat = Field(description="The most hours of wall time at work.")
-    device_h: PositiveFloat = Field(description="The most hours of wall time at work, times the devices used.")
+    trials: PositiveInt = Field(examples=[12], description="The most candidates, the default and failed ones included.")
+    wall_h: PositiveFloat = Field(examples=[0.5], description="The most hours of wall time at work.")
+    device_h: PositiveFloat = Field(examples=[0.5], description="The most hours of wall time at work, times the devices used.")
 
 
 class Constraint(Spec):

@@ -25,17 +25,17 @@ _LEAST_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PowerLimit:
-    """The limit of one device as it is now. `device`: "gpu:UUID" or "package:FOLDER" of powercap. `raw`: in the unit of
+    """The limit of one device as it is now. `device`: "gpu:UUID" or "package:FOLDER" of powercap. `units`: in the unit of
     the driver (mW of NVML, µW of powercap), so that exactly this can be set again."""
 
     device: str
-    raw: int
+    units: int
     least_w: float
     most_w: float
 
     @property
     def now_w(self) -> float:
-        return self.raw / _PER_W[kind_of(self.device)]
+        return self.units / _PER_W[kind_of(self.device)]
 
     def raw_of(self, watts: float) -> int:
         """A limit in the driver's unit. Raises BadInput (TL266) outside the range of the device."""

@@ -1,4 +1,4 @@
-"""Which settings matter: the effect of each value beside the default's, from all candidates of a search together."""
+"""Settings that matter: the effect of each value beside the default's, from all candidates of a search together."""
 
 from __future__ import annotations
 

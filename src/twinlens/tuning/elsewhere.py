@@ -1,4 +1,4 @@
-"""What a tuning does at other loads and lengths than it was made for: half and twice, the default beside it."""
+"""Loads and lengths that a tuning was not made for: half and twice, the default beside it."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.record.codec import OPTIONAL, decode, encode
+from twinlens.system.document import json_of
 
 FILE = "ledger.jsonl"
 Outcome = Literal[
@@ -262,7 +263,7 @@ def _read(path: Path) -> tuple[tuple[Entry, ...], int]:
         if not line.endswith(b"\n"):
             break
         try:
-            data = json.loads(line)
+            data = json_of(line.decode())
             entries.append(decode(_KINDS[data["event"]], data))
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"line {number} of {path} cannot be read ({error}); restore it", code="TL205") from None

@@ -1,4 +1,4 @@
-"""How a candidate stands to the constraints of a bound, by all that it did so far; its loss beside the default's."""
+"""Margins of a candidate to the constraints of a bound, by all that it did so far; its loss beside the default's."""
 
 from __future__ import annotations
 

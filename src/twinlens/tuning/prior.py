@@ -1,4 +1,4 @@
-"""What a prediction says of a candidate before it costs anything: one that cannot keep its limits is left out.
+"""Predictions of a candidate before it costs anything: one that cannot keep its limits is left out.
 
 A prediction is never a measurement. Where it has none (a processor, a model of another kind, a load that it does not
 know), nothing is left out.

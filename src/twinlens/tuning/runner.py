@@ -1,4 +1,4 @@
-"""What brings candidates up and lets them work: all up together and taking turns, or each round a run of its own."""
+"""Runners bring candidates up and let them work: all up together and taking turns, or each round a run of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`twinlens measure`: run a study, say where it went, show what it came to."""
+"""`twinlens measure` and `twinlens tune`: run a study or a tuning, say where it went, show what it came to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from twinlens.api.measuring.spec_asked import study_of
-from twinlens.api.questions import Measure
+from twinlens.api.questions import Measure, Tune
 from twinlens.cli.commands import GATES
-from twinlens.cli.screen import err, print_json, sentences
+from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.executors.registry import capabilities
 from twinlens.measurement.preflight.check import expected_s, without_quantile
@@ -61,6 +61,27 @@ def run(name: str, given: Mapping[str, Any]) -> None:
         raise_failures(outcome)
         if asked.gate is not None:
             gate(outcome, asked.gate)
+
+
+def tune(name: str, given: Mapping[str, Any]) -> None:
+    """Search within a bound, prove the winner, and say whether anything was gained."""
+    with sentences():
+        asked = Tune.read(name, given)
+        from twinlens.api.measuring.tune import tune as tuned
+        from twinlens.cli.progress import progress
+        from twinlens.tuning.tuning import end_tuning
+
+        found = tuned(asked.spec, asked.out, watch=progress(asked.quiet), set_=asked.set_, fresh=asked.fresh,
+                      keep_open=True)  # fmt: skip
+        if asked.file is not None:
+            found.write_html(asked.file)
+        if asked.json_:
+            print_json(found.to_json())
+        else:
+            out().print(found.screen(why=asked.all_))
+            err().print(f"\ntuning: {found.folder}", soft_wrap=True)
+        sys.stdout.flush()
+        end_tuning(found.folder)
 
 
 # The lines before the first run: what is measured, how hard and how long, and what will be missing from it.

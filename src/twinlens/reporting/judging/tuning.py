@@ -94,7 +94,8 @@ def change(ratio: Estimate) -> str:
 
 
 def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f}".replace("-", "−")
+    change = 100 * (ratio - 1)
+    return f"{'−' if change < 0 else '+'}{abs(change):.1f}"
 
 
 def _sides(found: Tuning) -> Table:
@@ -249,6 +250,6 @@ def _effects(found: Tuning) -> Table:
 
 
 def _charts(found: Tuning) -> Sequence[Chart]:
-    from twinlens.reporting.chart.tuning import tuning_charts  # charts are heavy
+    from twinlens.reporting.judging.tuning_chart import tuning_charts  # charts are heavy
 
     return tuning_charts(found)
