@@ -12,6 +12,7 @@ from burnin_telemetry import asked, changed, counted, on, telemetry
 from twinlens.acceptance.criteria import criteria_of, read_criteria
 from twinlens.acceptance.judge import judged
 from twinlens.acceptance.judgement import Judgement, Ruling
+from twinlens.acceptance.rates import against
 from twinlens.acceptance.window import Window
 
 HOURS = 48.0
@@ -219,6 +220,10 @@ def test_the_last_acceptance_shows_a_machine_that_drifted(sound: tuple[Window, .
     found = ruling(judged(slower, CRITERIA, asked(HOURS), before=sound), "rate-of-last")
     assert (found.standing, found.workloads) == ("not met", ("decode", "train"))
     assert found.value.value == pytest.approx(0.94)
+    assert {name: round(each.value or 0, 3) for name, each in against(sound, slower).items()} == {
+        "decode": 0.94,
+        "train": 0.94,
+    }
     again = telemetry(HOURS, 1, window_s=300.0, turn=6)
     assert ruling(judged(again, CRITERIA, asked(HOURS), before=sound), "rate-of-last").standing == "met"
 

@@ -20,6 +20,7 @@ from twinlens.acceptance.criteria import KINDS, Criterion
 from twinlens.acceptance.judgement import Judgement, Ruling, Verdict
 from twinlens.acceptance.part import LEVEL, Part, ruling_of
 from twinlens.acceptance.rates import (
+    against,
     drift_parts,
     fleet_parts,
     last_parts,
@@ -58,8 +59,8 @@ def judged(
     drifts = {name: drift_of(series_of(windows, name).settled()) for name in workloads_of(windows)}
     bounds = _bounds(devices, rulings)
     return Judgement(
-        verdict, rulings, decided, tuple(_unseen(windows, devices, asked, drifts, bounds)), _figures(windows, drifts),
-        _marks(windows, rulings), bounds,
+        verdict, rulings, decided, tuple(_unseen(windows, devices, asked, drifts, bounds)),
+        _figures(windows, drifts, before), _marks(windows, rulings), bounds,
     )  # fmt: skip
 
 
@@ -108,11 +109,15 @@ def _names(rulings: Iterable[Ruling]) -> tuple[str, ...]:
     return tuple(each.criterion.what for each in rulings)
 
 
-def _figures(windows: Sequence[Window], drifts: Mapping[str, Drift]) -> dict[str, dict[str, Estimate]]:
+def _figures(
+    windows: Sequence[Window], drifts: Mapping[str, Drift], before: Sequence[Window] | None
+) -> dict[str, dict[str, Estimate]]:
+    ratios = {} if before is None else against(before, windows)
     found = {}
     for name, drift in drifts.items():
         series = series_of(windows, name)
         found[name] = {"rate": sustained(series), "retention": retention(series), "drift": drift.slope}
+        found[name] |= {"over_last": ratios[name]} if name in ratios else {}
     return found
 
 

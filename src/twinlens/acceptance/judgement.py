@@ -38,8 +38,8 @@ class Ruling:
 class Judgement:
     """`rulings`: in the order of the criteria. `decided`: the criteria that decided the verdict. `unseen`: what a test
     of this length and these counters could not have shown. `per_workload`: figures by workload and name ("rate",
-    "retention", "drift"). `marks`: what each window stands for, by number, where it is not sound. `bounds`: rates of
-    what did not happen."""
+    "retention", "drift", and "over_last" beside an earlier burn-in). `marks`: the criteria that speak against a window,
+    by its number. `bounds`: rates of what did not happen."""
 
     verdict: Verdict
     rulings: tuple[Ruling, ...]

@@ -208,14 +208,20 @@ def straggler_parts(windows: Sequence[Window], criterion: Criterion) -> Iterator
 # Against the last acceptance.
 
 
+def against(before: Sequence[Window], now: Sequence[Window]) -> dict[str, Estimate]:
+    """Sustained rate now over that of an earlier burn-in, for each workload that both have: 1 for a machine that did
+    not drift."""
+    both = sorted({*workloads_of(now)} & {*workloads_of(before)})
+    return {name: ratio(sustained(series_of(now, name)), sustained(series_of(before, name))) for name in both}
+
+
 def last_parts(windows: Sequence[Window], before: Sequence[Window] | None, criterion: Criterion) -> Iterator[Part]:
-    """Sustained rate over that of the last acceptance, for each workload that both have."""
+    """The ratio of each workload to the last acceptance."""
     if before is None:
         yield not_asked(criterion, "no last acceptance was given")
         return
-    both = sorted({*workloads_of(windows)} & {*workloads_of(before)})
-    if not both:
+    ratios = against(before, windows)
+    if not ratios:
         yield lacking(criterion, "the last acceptance ran none of these workloads")
-    for workload in both:
-        value = ratio(sustained(series_of(windows, workload)), sustained(series_of(before, workload)))
+    for workload, value in ratios.items():
         yield Part(standing_of(criterion, value), value, workload, workload=workload)

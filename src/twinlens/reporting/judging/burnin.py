@@ -118,17 +118,18 @@ def _criterion(ruling: Ruling) -> tuple[Cell, ...]:
 
 
 def _workloads(result: BurnInResult) -> Table:
-    heads = ("workload", "rate /s", "", "retention", "", "drift in 10 h", "")
+    names = {"rate": "rate /s", "retention": "retention", "drift": "drift in 10 h", "over_last": "over the last"}
+    told = [each for each in names if any(each in figures for figures in result.judgement.per_workload.values())]
+    heads = ("workload", *(head for each in told for head in (names[each], "")))
     rows = []
     for name, figures in result.judgement.per_workload.items():
-        each = [figures[key] for key in ("rate", "retention", "drift")]
-        shown = [text for one in each for text in (_bare(one), bare_bounds(one))]
+        shown = [text for key in told for text in (_bare(figures.get(key)), bare_bounds(figures.get(key)))]
         rows.append(cells((clean(name, 40), *shown)))
-    return Table("Sustained rate, retention and drift.", heads, tuple(rows), ("left", *("right",) * 6))
+    return Table("Sustained rate, retention and drift.", heads, tuple(rows), ("left", *("right",) * (len(heads) - 1)))
 
 
-def _bare(figure: Estimate) -> str:
-    if figure.value is None:
+def _bare(figure: Estimate | None) -> str:
+    if figure is None or figure.value is None:
         return ABSENT
     return digits(figure.value) if figure.unit == "per s" else value(figure)
 
