@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from twinlens.api.measuring.burnin_asked import Burnin
+from twinlens.api.number import factor_of, money_of, ranks_of, whole_of
 from twinlens.api.question import Kind, Question, Verb, argument, option, telling
 from twinlens.api.shared_options import (
     COUNT,
@@ -26,7 +27,6 @@ from twinlens.api.shared_options import (
     Page,
     Quiet,
 )
-from twinlens.errors import BadInput
 
 Set = Annotated[tuple[str, ...], option("Change a field of the spec.", Kind("PATH=VALUE"))]
 At = Annotated[
@@ -111,43 +111,16 @@ class New(Question):
     file: Annotated[Path, telling("Where the spec is written.", Kind("FILE.toml"), "-o", "--output")] | None = None
 
 
-def _ranks(name: str, word: object) -> int:
-    text = str(word).strip()
-    if not (text.isdecimal() and len(text) < 5 and 2 <= int(text) <= 1024):
-        raise BadInput(f"--{name} is a whole number from 2 to 1,024, not {text[:40]!r}", code="TL231")
-    return int(text)
-
-
 class Probe(Question):
     """Who is this machine, with measured ceilings per precision."""
 
     device: Annotated[str, option("auto, cpu, cuda or cuda:N.", NAME)] = "auto"
     collectives: Annotated[bool, option("Time exchanges between processes too, a minute.", FLAG)] = False
-    ranks: Annotated[int, option("Processes of --collectives; one per GPU, or 2.", Kind("COUNT", _ranks))] | None = None
+    ranks: Annotated[int, option("Processes of --collectives; one per GPU, or 2.", Kind("COUNT", ranks_of))] | None = (
+        None
+    )
     json_: Json = False
     quiet: Quiet = False
-
-
-def _seeds(name: str, word: object) -> int:
-    text = str(word).strip()
-    if not (text.isdecimal() and len(text) < 5 and 1 <= int(text) <= 1000):
-        raise BadInput(f"--{name} is a whole number from 1 to 1,000, not {text[:40]!r}", code="TL250")
-    return int(text)
-
-
-def _slow(name: str, word: object) -> float:
-    from twinlens.api.plan.reading.amount import positive
-
-    try:
-        return positive(name, float(str(word)), word, 1000)
-    except ValueError:
-        raise BadInput(f"--{name} is a factor such as 1.5, not {str(word)[:40]!r}", code="TL250") from None
-
-
-def _dollars(name: str, word: object) -> Decimal:
-    from twinlens.api.plan.reading.amount import dollars_of
-
-    return dollars_of(name, word)
 
 
 class _Virtual(Question):
@@ -157,7 +130,7 @@ class _Virtual(Question):
     ] = ()
     law: Annotated[Path, option("Take the law from a table: fixed_s = 0.012 …", Kind("FILE.toml"))] | None = None
     device: Annotated[str, option("Model the law by theory: H100, a name of `list devices`.", NAME)] | None = None
-    devices: Annotated[int, option("Of --device, as one tensor group; all that train.", Kind("COUNT", _seeds))] = 1
+    devices: Annotated[int, option("Of --device, as one tensor group; all that train.", Kind("COUNT", whole_of))] = 1
     set_: Annotated[
         tuple[str, ...],
         option("Of the spec, a rule (max_num_seqs=16), device=H200, bandwidth*2, prompt=512, precision=fp8; of "
@@ -193,9 +166,9 @@ class Simulate(_Virtual):
     link: Annotated[str, option("Carries KV cache between --pools: 25GB/s.", Kind("RATE"))] | None = None
     failing: Annotated[str, option("A replica dies at a time and is back, cold, after one: 20s:30s.",
                                    Kind("AT:DOWN"))] | None = None  # fmt: skip
-    slow: Annotated[float, option("A replica takes so many times as long.", Kind("FACTOR", _slow))] | None = None
-    price: Annotated[Decimal, option("Of a replica-hour: 2.50.", Kind("DOLLARS", _dollars))] | None = None
-    seeds: Annotated[int, option("Simulations of each point.", Kind("COUNT", _seeds))] = 10
+    slow: Annotated[float, option("A replica takes so many times as long.", Kind("FACTOR", factor_of))] | None = None
+    price: Annotated[Decimal, option("Of a replica-hour: 2.50.", Kind("DOLLARS", money_of))] | None = None
+    seeds: Annotated[int, option("Simulations of each point.", Kind("COUNT", whole_of))] = 10
     dry: Annotated[bool, option("Keep no rows: write no run folders.", FLAG)] = False
     out: Out = Path("runs")
     all_: Annotated[bool, telling("Every figure.", FLAG)] = False

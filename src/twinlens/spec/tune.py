@@ -20,7 +20,9 @@ class Budget(Spec):
 
     trials: PositiveInt = Field(examples=[12], description="The most candidates, the default and failed ones included.")
     wall_h: PositiveFloat = Field(examples=[0.5], description="The most hours of wall time at work.")
-    device_h: PositiveFloat = Field(examples=[0.5], description="The most hours of wall time at work, times the devices used.")
+    device_h: PositiveFloat = Field(
+        examples=[0.5], description="The most hours of wall time at work, times the devices used."
+    )
 
 
 class Constraint(Spec):

@@ -139,7 +139,7 @@ def _written(folder: Path, limits: Sequence[PowerLimit], powercap: Path) -> Path
                     f"the power limit of {shared[0]} is held by another run (process {said['pid']}); wait for it",
                     code=REFUSED,
                 )
-        found = {limit.device: {"found": limit.raw, "set": None} for limit in limits}
+        found = {limit.device: {"found": limit.units, "set": None} for limit in limits}
         whose = {"machine": this_machine(), "pid": os.getpid(), "born_s": born_s, "powercap": str(powercap)}
         _write(journal, whose | {"limits": found})
     return journal

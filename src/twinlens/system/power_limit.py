@@ -25,8 +25,8 @@ _LEAST_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class PowerLimit:
-    """The limit of one device as it is now. `device`: "gpu:UUID" or "package:FOLDER" of powercap. `units`: in the unit of
-    the driver (mW of NVML, µW of powercap), so that exactly this can be set again."""
+    """The limit of one device as it is now. `device`: "gpu:UUID" or "package:FOLDER" of powercap. `units`: in the
+    unit of the driver (mW of NVML, µW of powercap), so that exactly this can be set again."""
 
     device: str
     units: int
