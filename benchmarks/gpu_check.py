@@ -39,8 +39,8 @@ from benchmarks.own_group import INTERRUPTED, last_answer
 NEVER_SEEN = (
     "Never seen on a device: device events of the profiler, tf32 by arithmetic, captured graphs, fp8, sustained "
     "ceilings, the allocator's peak, batches drawn ahead, devices above cuda:0, energy counters, "
-    "NVML's GPM, counters of errors, out of memory, servers on a GPU, NCCL, parallel training, DeepSpeed, replicas, adapters, saves, "
-    "vLLM, TensorRT."
+    "NVML's GPM, counters of errors, out of memory, servers on a GPU, NCCL, parallel training, DeepSpeed, replicas, "
+    "adapters, saves, vLLM, TensorRT."
 )
 ANSWERS = Path(__file__).parent / "gpu_check_answers.json"
 # Seconds each may take, the most telling first: when the time is over, the rest is "not seen".
