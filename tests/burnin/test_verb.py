@@ -63,6 +63,27 @@ def test_a_pack_holds_windows_criteria_and_verdict(tmp_path: Path) -> None:
     assert len(checked.about["runs"]) == 4
 
 
+@pytest.mark.parametrize(
+    ("file", "before", "after", "named"),
+    [
+        ("windows.jsonl", '"work": 100', '"work": 101', "window 1: work"),
+        ("windows.jsonl", '"outcome": "ok"', '"outcome": "failed"', "window 1: outcome"),
+        ("verdict.json", '"standing": "met"', '"standing": "not met"', "is stated as not met and computed as met"),
+    ],
+)
+def test_a_window_or_a_ruling_that_does_not_follow_is_named(
+    tmp_path: Path, file: str, before: str, after: str, named: str
+) -> None:
+    driven(tmp_path / "runs", training(), for_="20s", turn="20s")
+    path = folder_of(tmp_path / "runs") / file
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
+    checked = tl.verify(tl.evidence(folder_of(tmp_path / "runs"), to=tmp_path / "pack.zip"))
+    (wrong,) = [each for each in checked.findings if each.code == "pack-figures-differ"]
+    assert any(named in each for each in wrong.numbers["names"])
+
+
 def test_a_machine_is_compared_with_its_last_acceptance(tmp_path: Path) -> None:
     driven(tmp_path / "before", training(), for_="10m", turn="300s", window="10s")
     (tmp_path / "mine.toml").write_text('[rate-of-last]\nlimit = 0.97\nunit = "ratio"\notherwise = "reject"\n')

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from twinlens.api.judging.burnin_figures import burnin_figures
 from twinlens.api.judging.pack_texts import as_given, comparison_texts, texts_of
 from twinlens.errors import BadInput
 from twinlens.pack.archive import Archive
@@ -96,6 +97,7 @@ def _figures(folder: Path, runs: list[Run], summaries: list[Summary], about: Map
     ]
     there = {_place(run, folder) for run in runs}
     pairs += [pair for pair in of_runs if not is_same(*pair[1:])]
+    pairs += burnin_figures(folder, whole=whole)
     pairs += [(f"{ABOUT}: {name}", "a run", "nothing") for name in told if name not in there]
     wrong = [
         in_one_line(f"{name} is stated as {said} and computed as {true}", 200)
