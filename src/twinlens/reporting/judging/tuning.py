@@ -21,6 +21,7 @@ from twinlens.reporting.document.block import (
     Tone,
     row,
 )
+from twinlens.stats.metrics.definition import definition_of
 from twinlens.tuning.ledger import Margin, Trial
 from twinlens.tuning.search import rules_of
 from twinlens.tuning.tuning import Tuning
@@ -155,10 +156,11 @@ def _winners(found: Tuning) -> Sequence[Margin]:
 
 
 def _margin_words(margin: Margin) -> str:
+    metric = definition_of(margin.metric)
     if margin.value is None:
-        return f"{margin.metric}: not known ({clean(margin.why, 80)})"
-    state = "kept" if margin.keeps else "BROKEN"
-    return f"{margin.metric} {digits(margin.value)} of {digits(margin.limit)}: {state}"
+        return f"{metric.label}: not known ({clean(margin.why, 80)})"
+    value, limit = (show(each, metric.unit) if metric.unit else digits(each) for each in (margin.value, margin.limit))
+    return f"{metric.label} {value}, limit {limit}: {'kept' if margin.keeps else 'BROKEN'}"
 
 
 def _elsewhere(found: Tuning) -> Iterator[str]:
@@ -211,7 +213,7 @@ def _next(found: Tuning) -> str:
     if found.proof is not None and found.proof.verdict == "gain":
         space = found.bound.space
         sets = " ".join(f"--set {space[n][0].path}={_said(v)}" for n, v in found.winner.settings.items())
-        return f"twinlens measure SPEC {sets}"
+        return f"take the winner: twinlens measure SPEC {sets}"
     return "keep the default; more trials, or a larger effect, would be needed to show a gain"
 
 

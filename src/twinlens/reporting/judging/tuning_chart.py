@@ -85,7 +85,8 @@ def _sides(found: Tuning) -> Figure | None:
     ]
     metric = definition_of(found.bound.objective.metric)
     base = alt.Chart(data(rows)).encode(y=alt.Y("side:N", title=None, sort=["default", "tuned"]))
-    x = alt.X("value:Q", title=f"{metric.label} ({metric.unit})", scale=alt.Scale(zero=False))
+    unit = "" if metric.unit in ("", metric.label) else f" ({metric.unit})"
+    x = alt.X("value:Q", title=f"{metric.label}{unit}", scale=alt.Scale(zero=False))
     chart = alt.layer(
         base.mark_rule(strokeWidth=4, color=_LEFT).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
         base.mark_point(filled=True, size=110, opacity=1, color=_WON).encode(x=x),
