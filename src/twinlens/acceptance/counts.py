@@ -195,7 +195,7 @@ def _check(criterion: Criterion, name: str, workload: str, kind: str, digests: l
     devices = Counter(device for _, device in odd if device)
     value = Estimate(float(len(windows)), COUNT, "windows that differ from most", "measured", n=len(digests))
     if len(digests) < 2:
-        return Part("insufficient", Estimate.absent(COUNT, f"{name} was checked once, so there is nothing to compare"))
+        return Part("insufficient", Estimate.absent(COUNT, f"{name}: checked once, so there is nothing to compare"))
     is_tied = len(counted) > 1 and counted.most_common(2)[0][1] == counted.most_common(2)[1][1]
     numbers = {"check": name, "digests": len(counted), "compared": len(digests), "tied": is_tied, "kind": kind}
     numbers |= {"windows": list(windows[:8]), "odd_devices": sorted(devices) or None}

@@ -71,7 +71,8 @@ def _blocks(result: BurnInResult) -> Iterator[Block]:
     yield Drawing(lambda: _charts(result), rank=DETAIL)
     yield Section("Each workload", (_workloads(result),))
     yield Section("Each device", (_devices(result.windows),))
-    yield Section("Windows that are marked", (_marked(result),))
+    if judgement.marks:
+        yield Section("Windows that are marked", (_marked(result),))
     yield Section("How each criterion was judged", (_methods(judgement.rulings),))
     yield Section("The machine", (_machine(result),))
     yield More(_MORE, rank=7)
@@ -140,20 +141,20 @@ def _devices(windows: Sequence[Window]) -> Table:
         "highest °C",
         "mean MHz",
         "mean W",
-        "throttled",
+        "throttled %",
         *(name.replace("_", "\n", 1) for name in COUNTERS),
     )
     rows = []
     for device, readings in by_device(windows).items():
         each = [reading for _, reading in readings]
         heat = [one.temperature_c for one in each if one.temperature_c is not None]
-        slowed = [sum(one.throttled.values()) for one in each]
+        slowed = _mean(100 * sum(one.throttled.values()) for one in each if "throttled" not in one.missing)
         last = {name: _last(readings, name) for name in COUNTERS}
         means = (
             _mean(one.clock_hz / 1e6 if one.clock_hz else None for one in each),
             _mean(one.power_w for one in each),
         )
-        shown = (f"{max(heat):.0f}" if heat else ABSENT, *means, f"{100 * sum(slowed) / len(slowed):.2g}%")
+        shown = (f"{max(heat):.0f}" if heat else ABSENT, *means, slowed)
         rows.append(cells((clean(device, 24), *shown, *(last[name] for name in COUNTERS))))
     sides = ("left", *("right",) * (len(heads) - 1))
     return Table("Devices: counters as last read.", heads, tuple(rows), sides)
