@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 import twinlens as tl
 from benchmarks.columns import put
@@ -19,6 +20,7 @@ from twinlens.acceptance.driving.journal import read_lines
 from twinlens.acceptance.window import Window
 from twinlens.api.measuring.burnin import BurninResult, shown
 from twinlens.pack.unpacked import unpacked
+from twinlens.record.store import find_runs
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 PACK, PLACE = RESULTS / "burn-in.zip", RESULTS / "burn-in.md"
@@ -36,7 +38,8 @@ def page(found: BurninResult, folder: Path) -> str:
     asked, machine = found.head.asked, found.head.machine
     head = _HEAD.format(
         minutes=asked.for_s / 60,
-        asked=f"--for {asked.for_s / 60:g}m",
+        asked=f"{' '.join(f'{name}.toml' for name in asked.workloads)} --for {asked.for_s / 60:g}m --turn "
+        f"{machine['turn_s']:g}s --window {asked.window_s:g}s --rest {asked.rest_s:g}s",
         machine=f"{machine.get('host.cpu.model')}, {machine.get('host.cpu.cores')} cores",
         begun=found.head.begun_utc,
         starts=" ".join(_starts(found, folder)),
@@ -57,7 +60,17 @@ def _starts(found: BurninResult, folder: Path) -> Iterator[str]:
     yield (f"{tested_s:.0f} s were tested in {turns} turns and {len(found.windows)} windows; {rested_s:.0f} s of rests "
            f"and {last - tested_s - rested_s:.0f} s of starts and checks came on top.")  # fmt: skip
     resumes = sum(each["what"] == "resumed" for each in read_lines(folder / "journal.jsonl"))
+    others = [_others(run.telemetry) for run in find_runs(folder)]
+    known = [each for each in others if each is not None]
+    if known:
+        share = f"{min(known):.0%} to {max(known):.0%}"
+        yield f"Other programs used {share} of the processors, by turn: rates and retention are of what was left over."
     yield f"It was resumed {resumes} times." if resumes else "It was not interrupted."
+
+
+def _others(telemetry: pa.Table) -> float | None:
+    shares = telemetry.column("foreign_cpu").drop_null().to_numpy()
+    return float(shares.mean()) if shares.size else None
 
 
 def _rates(windows: Sequence[Window]) -> Iterator[str]:
