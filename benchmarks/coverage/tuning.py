@@ -228,8 +228,7 @@ def main() -> None:
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
     text = table(asked.count, asked.workers)
-    if asked.save:
-        put(PLACE, text)
+    put(text, PLACE, save=asked.save)
 
 
 if __name__ == "__main__":
