@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import twinlens as tl
-from material import called, training
+from material import called, inference, training
 from twinlens.reporting.text.fitted import plain
 from twinlens.spec.load import dump, parse
 from twinlens.tuning.ledger import FILE, Ledger, Left, Proposed, read_ledger
@@ -142,6 +142,24 @@ def test_a_tuning_that_was_cut_short_is_shown_as_far_as_it_is(tuned: tl.TuneResu
     text = plain(tl.tuned(folder).screen(), 80)
     assert "Not over yet" in text
     assert "run the same command again" in text
+
+
+@pytest.mark.slow
+def test_the_highest_rate_within_the_slo_is_an_objective_of_its_own(tmp_path: Path) -> None:
+    lengths = {f"{name}_tokens": {"kind": "fixed", "value": value} for name, value in (("input", 16), ("output", 4))}
+    data = inference("fake", arrival={"kind": "poisson"}, slo={"ttft_s": 0.2, "quantile": 0.9}, **lengths)
+    data["executor"]["options"] = {"a_s": 0.02, "c_s": 0.004, "d_s": 0.004}
+    data["protocol"] = {"duration_s": 20.0, "steady_s": 2.0, "min_rows": 10, "isolate": False, "hopeless_s": 0.0}
+    bound = {"space": {"d_s": [0.003]}, "budget": {"trials": 2, "wall_h": 0.5, "device_h": 0.5}, "most_rounds": 3,
+             "proof": {"elsewhere": False}}  # fmt: skip
+    search = {"over": "rate_per_s", "start": 20.0, "most_points": 10}
+    found = tl.tune(parse(data | {"point": {}, "search": search, "tune": bound}), tmp_path, watch=None)
+    proof = found.tuning.proof
+    assert found.settings == {"executor.options.d_s": 0.003}
+    assert proof is not None
+    assert proof.verdict == "gain"
+    assert proof.default.n == 5
+    assert "highest rate within the SLO" in plain(found.screen(), 80)
 
 
 @pytest.mark.slow

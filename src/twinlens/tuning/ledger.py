@@ -193,7 +193,7 @@ def _of_trial(standing: Standing, entry: Started | Round | Left) -> Standing:
     trial = standing.trials[entry.trial]
     if isinstance(entry, Started):
         now = replace(
-            trial, runs=(*trial.runs, entry.run), startup_s=trial.startup_s + entry.startup_s,
+            trial, runs=(*trial.runs, *filter(None, [entry.run])), startup_s=trial.startup_s + entry.startup_s,
             spent_s=trial.spent_s + entry.spent_s, observed=entry.observed or trial.observed,
         )  # fmt: skip
     elif isinstance(entry, Round):

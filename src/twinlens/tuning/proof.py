@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,7 +24,7 @@ from twinlens.tuning.bound import WITHIN_SLO, Bound
 from twinlens.tuning.ledger import Margin
 from twinlens.tuning.margin import margins_of
 from twinlens.tuning.runner import highest_rate, mark
-from twinlens.units import RATIO
+from twinlens.units import RATIO, REQUESTS_PER_S
 
 FOLDER = "proof"
 NEW_SEED = 7919
@@ -148,7 +148,17 @@ def _of_searches(bound: Bound, place: Path, level: float) -> Proof:
         if (rate := highest_rate(each.parent)) is not None:
             found[name][int(repeat)] = rate
     both = sorted(found["default"].keys() & found["tuned"].keys())
-    return judged(bound, ratio_of_pairs([(found["default"][i], found["tuned"][i]) for i in both], level))
+    proof = judged(bound, ratio_of_pairs([(found["default"][i], found["tuned"][i]) for i in both], level))
+    default, tuned = (_mean_rate([found[name][i] for i in both]) for name in ("default", "tuned"))
+    return replace(proof, default=default, tuned=tuned)
+
+
+def _mean_rate(rates: Sequence[float]) -> Estimate:
+    if not rates:
+        return Estimate.absent(REQUESTS_PER_S, "no rate was within the SLO")
+    method, why_not = "mean of the highest rates of searches", "the ratio of the pairs has one"
+    mean = math.fsum(rates) / len(rates)
+    return Estimate(mean, REQUESTS_PER_S, method, "derived", n=len(rates), no_interval=why_not)
 
 
 def judged(bound: Bound, ratio: Estimate, groups: Sequence[Group] = (), margins: tuple[Margin, ...] = ()) -> Proof:

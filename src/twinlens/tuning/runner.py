@@ -101,11 +101,13 @@ class InRuns:
     folder: Path
     phrase: Phrase
     servers: SharedServer
+    _up: set[int] = field(default_factory=set)
 
     def is_up(self, trial: Trial) -> bool:
-        return bool(trial.runs or trial.values or trial.absent)
+        return trial.number in self._up
 
     def start(self, trial: Trial) -> Up:
+        self._up.add(trial.number)
         return Up("", 0.0, {})
 
     def round(self, trial: Trial, number: int, place: int) -> Seen:
@@ -132,7 +134,7 @@ class InRuns:
         self.servers.stop()
         outcome = measure_search(one, self.folder / f"trial-{trial.number}", lambda event: self.phrase(event.phrase))
         found = highest_rate(outcome.folder)
-        why = "" if found is not None else "no rate was within the SLO"
+        why = "" if found is not None else "the search found no interval"
         return Seen(found, time.monotonic() - begun_s, f"trial-{trial.number}/{outcome.folder.name}", why)
 
     def margins(self, trial: Trial, default: Trial) -> tuple[Margin, ...]:
@@ -174,10 +176,10 @@ def observed_of(bound: Bound, run: Run) -> dict[str, Any]:
 
 
 def highest_rate(folder: Path) -> float | None:
-    """The highest rate within the SLO that a search found: the middle of its interval, by ratio. None where no rate
-    was within it."""
+    """The highest rate within the SLO that a search found: the middle of its interval, by ratio. None where it
+    has no interval, as no rate was within the SLO or the search ended before it was narrow."""
     record = read_search(folder)
     found = record.results[0] if record is not None and record.results else None
-    if found is None or found.low is None:
+    if found is None or found.low is None or found.high is None:
         return None
-    return found.low if found.high is None else math.sqrt(found.low * found.high)
+    return math.sqrt(found.low * found.high)
