@@ -26,7 +26,7 @@ def burnin_charts(windows: Sequence[Window], judgement: Judgement) -> list[Figur
     """A chart for each of the four that has values."""
     stretches = list(_stretches(windows, judgement))
     hot = _of_devices(windows, lambda each: each.temperature_c)
-    clock = _of_devices(windows, lambda each: None if each.clock_hz is None else each.clock_hz / 1e6)
+    clock = _of_devices(windows, lambda each: None if each.clock_hz is None else round(each.clock_hz / 1e6, 1))
     drawn = (
         ("rate", _rates(windows), "% of its median", "Rate of each workload over hours"),
         ("clock", clock, "MHz", "Clock of each device over hours"),

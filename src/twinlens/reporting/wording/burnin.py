@@ -97,12 +97,13 @@ def decided_words(rulings: Iterable[Ruling], names: Iterable[str]) -> list[str]:
 
 
 def extent_words(result: BurnInResult) -> str:
-    """ "2 workloads, 48.0 of 48.0 h, 2,880 windows, 8 devices"."""
+    """ "2 workloads, 48.0 h with rests for 48 h, 2,880 windows, 8 devices"."""
     asked, windows = result.head.asked, result.windows
     devices = {device.device for window in windows for device in window.devices}
-    hours = f"{tested_s(windows) / HOUR_S:.3g} of {asked.for_s / HOUR_S:.3g} h"
+    hours = f"{tested_s(windows) / HOUR_S:.3g} h with rests for {asked.for_s / HOUR_S:.3g} h"
     if asked.for_s < HOUR_S:
-        hours = f"{timedelta(seconds=round(tested_s(windows)))} of {timedelta(seconds=round(asked.for_s))}"
+        lasted, planned = (timedelta(seconds=round(each)) for each in (tested_s(windows), asked.for_s))
+        hours = f"{lasted} with rests for {planned}"
     parts = [_counted(len(asked.workloads), "workload"), hours, _counted(len(windows), "window")]
     return ", ".join([*parts, _counted(len(devices), "device")] if devices else parts)
 
