@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from twinlens.tuning.bound import WITHIN_SLO, Bound, bound_of
 from twinlens.tuning.elsewhere import conditions_of, study_at
 from twinlens.tuning.proof import NEW_SEED, proof_study
 from twinlens.tuning.propose import candidates, key_of, proposed
+from twinlens.tuning.tuning import measure_tuning
 
 BUDGET = {"trials": 8, "wall_h": 0.5, "device_h": 0.5}
 TRAINING = {"space": {"step_s": [0.09, 0.1], "microbatch": [1, 2]}, "budget": BUDGET}
@@ -141,6 +143,16 @@ def test_elsewhere_is_half_and_twice_the_load_and_the_lengths() -> None:
     study = study_at(of, {"max_sequences": 4}, conditions_of(of)[0])
     assert {run.point.concurrency for run in study.runs()} == {2}
     assert len(study.points()) == 2
+
+
+def test_candidates_that_do_not_fit_together_are_refused_before_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twinlens.tuning.tuning.preflight", lambda study: {})
+    monkeypatch.setattr("twinlens.tuning.tuning.uses_gpu", lambda device: True)
+    with pytest.raises(BadInput, match=r"each takes 90% of the GPU's memory; set executor.options.memory_share = 0.25"):
+        measure_tuning(study_of(served()), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_the_space_varies_is_no_other_condition() -> None:

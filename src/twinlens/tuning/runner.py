@@ -6,11 +6,12 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from twinlens.errors import BadInput
+from twinlens.errors import BadInput, ExecutorFailed
 from twinlens.measurement.search import measure_search
 from twinlens.measurement.server.shared import SharedServer
 from twinlens.measurement.study import measure_one
@@ -81,9 +82,10 @@ class InTurns:
         if member.is_gone:
             member.abandoned(_OVER)
             return 0.0
-        member.end()
-        member.ended()
-        store_summary(read_run(member.run))
+        with suppress(BadInput, ExecutorFailed):  # what a run ends with is written in its folder
+            member.end()
+            member.ended()
+            store_summary(read_run(member.run))
         return time.monotonic() - begun_s
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ A kill at any instant loses at most the row that was being written: the same com
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +14,10 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from twinlens.errors import BadInput, Interrupted
-from twinlens.executors.registry import executor
+from twinlens.executors.registry import capabilities, executor
 from twinlens.measurement.event import Event, Watch
+from twinlens.measurement.preflight.idle_gpu import uses_gpu
+from twinlens.measurement.preflight.memory import refuse_what_cannot_fit_together
 from twinlens.measurement.preflight.refuse import preflight, refuse_what_cannot_run
 from twinlens.measurement.server.shared import shared_server
 from twinlens.measurement.study_folder import held_folder
@@ -34,6 +37,9 @@ from twinlens.tuning.runner import InRuns, InTurns
 from twinlens.tuning.search import Search, gains, search
 from twinlens.tuning.setting import refused
 from twinlens.version import __version__
+
+SHARES, _OWN_SHARE = "memory_share", 0.9
+"""The option by which a server takes a part of the GPU's memory, and the part that vLLM takes by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ def measure_tuning(study: Study, out: Path, watch: Watch = lambda event: None, *
     unless `fresh`. Raises BadInput (TL262) before anything starts, and Interrupted."""
     bound = bound_of(study)
     preflight(_default_alone(study))
+    _refuse_crowd(bound)
     with held_folder(study, out, unfinished_tuning, fresh=fresh) as folder:
         ledger = Ledger(folder)
         if not ledger.standing.bound:
@@ -77,6 +84,26 @@ def measure_tuning(study: Study, out: Path, watch: Watch = lambda event: None, *
             if bound.tune.proof.elsewhere:
                 measure_elsewhere(bound, winner.settings, folder, watch)
     return folder
+
+
+def _refuse_crowd(bound: Bound) -> None:
+    """Raises BadInput (TL211) where candidates that are up together may not fit."""
+    slots, spec = bound.tune.slots, bound.spec({})
+    if not bound.objective.in_turns:
+        return
+    alone = "lower tune.slots, or set tune.in_turns = false: each round is then a run of its own"
+    asked = spec.executor.options.get(SHARES)
+    share = asked if isinstance(asked, int | float) else _OWN_SHARE
+    if SHARES in capabilities(spec.executor.kind).options and uses_gpu(spec.device) and slots * share > 1:
+        raise BadInput(
+            f"[tune]: {slots} candidates are up together and each takes {share:.0%} of the GPU's memory; set "
+            f"executor.options.{SHARES} = {math.floor(100 / slots) / 100:g}, {alone}",
+            code="TL211",
+        )
+    try:
+        refuse_what_cannot_fit_together([spec] * slots)
+    except BadInput as error:
+        raise BadInput(f"[tune]: {slots} candidates are up together ({error}); {alone}", code=error.code) from error
 
 
 def _default_alone(study: Study) -> Study:
