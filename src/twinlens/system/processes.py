@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
+_CLOCK_S = 2.5
+"""Two processes may read the beginning of a third a whole second apart: Linux adds it to a time of boot in whole
+seconds, which changes when the clock is set."""
+
+
 def is_alive(pid: int, born_s: float) -> bool:
     """Whether the process that began at `born_s`, in epoch seconds, still runs."""
     import psutil
 
     try:
         process = psutil.Process(pid)
-        return bool(abs(process.create_time() - born_s) < 1.0 and process.status() != psutil.STATUS_ZOMBIE)
+        return bool(abs(process.create_time() - born_s) < _CLOCK_S and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 
