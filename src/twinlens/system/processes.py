@@ -8,7 +8,6 @@ import platform
 from collections.abc import Iterator
 from pathlib import Path
 
-
 _CLOCK_S = 2.5
 """Two processes may read the beginning of a third a whole second apart: Linux adds it to a time of boot in whole
 seconds, which changes when the clock is set."""
