@@ -161,6 +161,24 @@ def test_a_candidate_that_breaks_a_constraint_never_leads(tmp_path: Path) -> Non
     assert "constraint" in {trial.outcome for trial in standing.trials}
 
 
+class Crowded(Laws):
+    """The default breaks a constraint, and of the candidates only slow ones keep it."""
+
+    def round(self, trial: Trial, number: int, place: int) -> Seen:
+        seen = super().round(trial, number, place)
+        slower = trial.settings.get("max_sequences") == 8
+        return Seen(seen.value * (0.8 if slower else 1.0) if seen.value else None, seen.spent_s)
+
+    def margins(self, trial: Trial, default: Trial) -> tuple[Margin, ...]:
+        keeps = trial.settings.get("max_sequences") == 8
+        return (Margin("ttft_s_p90", 0.5, 0.2 if keeps else 0.9, None, None, keeps),)
+
+
+def test_where_the_default_breaks_a_limit_the_best_that_keeps_it_leads_though_it_is_slower(tmp_path: Path) -> None:
+    standing = search(work_of(begun(tmp_path), Crowded(BY_CHANCE, 2), trials=40))
+    assert standing.trials[standing.leader].settings.get("max_sequences") == 8
+
+
 def test_what_cannot_run_is_left_out_before_it_costs_anything(tmp_path: Path) -> None:
     laws = Laws(BY_CHANCE, 0)
     of = bound("grid", 20)

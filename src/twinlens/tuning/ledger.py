@@ -63,7 +63,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a candidate did in a round, in the unit of the objective; None where it had no value, and why."""
+    """What a candidate did in a round; None where it had no value, and why. `value`: in the unit of the objective, or
+    where candidates take turns, steps, batches or requests per second, whose ratios are those of the objective."""
 
     trial: int
     round: int

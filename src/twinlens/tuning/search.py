@@ -180,7 +180,7 @@ def _simpler(work: Search, standing: Standing) -> tuple[Settings, str] | None:
 def _why_no_more(work: Search, standing: Standing) -> str:
     """Why a phase has no more candidates."""
     if standing.counted >= work.bound.tune.budget.trials - _kept(work):
-        return "the trials of the budget are used"
+        return f"its trials are used, but for {_kept(work)} that make a winner simpler"
     return "every candidate was tried" if standing.phase == "search" else "the winner is as simple as it gets"
 
 
@@ -293,6 +293,8 @@ def _decide(work: Search, number: int) -> None:
     values, rules, judge = gains(work.bound, standing), rules_of(work.bound), decided
     if standing.phase == "simplify":
         judge = simpler
+    if leader == 0 and _broken(work, 0):
+        leader = _first_within(work, values, racing, rules)
     while True:
         found = judge(values, racing, leader, rules)
         broken = _broken(work, found.leader) if found.leader not in (leader, 0) else ()
@@ -303,6 +305,13 @@ def _decide(work: Search, number: int) -> None:
     left += [_left(work, each) for each in found.leaving]
     ended = [replace(each, spent_s=work.runner.end(standing.trials[each.trial])) for each in left]
     work.ledger.add(Decided(number, found.leader, tuple(ended)))
+
+
+def _first_within(work: Search, values: Values, racing: Sequence[int], rules: Rules) -> int:
+    """Who leads where the default breaks a limit: the best candidate so far that keeps them all, else the default."""
+    ready = [each for each in racing if each and shared(values, each, 0).size >= rules.first_look]
+    within = [each for each in ready if not _broken(work, each)]
+    return max(within, key=lambda each: float(shared(values, each, 0).mean()), default=0)
 
 
 def _left(work: Search, leaving: Leaving) -> Left:

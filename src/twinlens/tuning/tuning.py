@@ -21,8 +21,9 @@ from twinlens.measurement.preflight.memory import refuse_what_cannot_fit_togethe
 from twinlens.measurement.preflight.refuse import preflight, refuse_what_cannot_run
 from twinlens.measurement.server.shared import shared_server
 from twinlens.measurement.study_folder import held_folder
+from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
-from twinlens.record.store import end_study, is_ended, now_utc, read_study
+from twinlens.record.store import end_study, is_ended, now_utc, read_run, read_study
 from twinlens.spec.load import wrong_fields
 from twinlens.spec.study import Study
 from twinlens.system.interrupts import ignore_interrupts
@@ -44,7 +45,8 @@ SHARES, _OWN_SHARE = "memory_share", 0.9
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """A tuning as far as it is. `searched`: tuned over default by the very values that chose the winner."""
+    """A tuning as far as it is. `searched`: tuned over default by the very values that chose the winner. `alone`: the
+    objective of the default by its run in the search, where nothing is better."""
 
     folder: Path
     bound: Bound
@@ -53,6 +55,7 @@ class Tuning:
     effects: tuple[SettingEffect, ...]
     proof: Proof | None
     elsewhere: tuple[Elsewhere, ...]
+    alone: Estimate | None = None
 
     @property
     def winner(self) -> Trial:
@@ -195,8 +198,15 @@ def read_tuning(folder: Path) -> Tuning:
     values, winner = gains(bound, standing), standing.trials[standing.leader]
     effects = setting_effects(standing.trials, values, bound.objective.sign)
     if not winner.settings:
-        return Tuning(folder, bound, standing, None, effects, None, ())
+        alone = _alone(folder, standing.trials[0], bound.objective.metric)
+        return Tuning(folder, bound, standing, None, effects, None, (), alone)
     searched = as_searched(values, winner.number, bound.objective.sign)
     proof = proved_in(bound, proof_study(bound, winner.settings), folder / FOLDER)
     around = found_elsewhere(bound, winner.settings, folder) if bound.tune.proof.elsewhere else ()
     return Tuning(folder, bound, standing, searched, effects, proof, around)
+
+
+def _alone(folder: Path, default: Trial, metric: str) -> Estimate | None:
+    """The objective of the default by its last run in the search; None where that is not there or does not have it."""
+    places = [folder / name for name in default.runs if (folder / name / "run.json").exists()]
+    return summary_of(read_run(places[-1])).metrics.get(metric) if places else None

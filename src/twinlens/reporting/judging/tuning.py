@@ -47,7 +47,9 @@ def _subject(found: Tuning) -> str:
 
 def _blocks(found: Tuning) -> Iterator[Block]:
     yield Line(_subject(found), is_lead=True)
-    yield Line(answer_words(found), _TONES.get(found.proof.verdict, "") if found.proof else "", is_lead=True)
+    broken = any(each.keeps is False for each in _winners(found)) and found.standing.phase == "over"
+    tone = "bad" if broken else _TONES.get(found.proof.verdict, "") if found.proof else ""
+    yield Line(answer_words(found), tone, is_lead=True)
     yield _sides(found)
     yield row("settings", [settings_words(found, found.winner.settings) or "the default's"], "strong")
     yield row("search", [_shrinkage(found)], rank=1)
@@ -69,6 +71,11 @@ def answer_words(found: Tuning) -> str:
     """ "Tuned is 6.3 % better (4.1 to 8.5 %)."; "No gain shown: one of 2.1 % would have been."."""
     if found.standing.phase != "over":
         return f"Not over yet: {found.standing.counted} of {found.bound.tune.budget.trials} trials are begun."
+    broken = [definition_of(each.metric).label for each in _winners(found) if each.keeps is False]
+    if broken:
+        whose = "The default breaks" if not found.winner.settings else "The winner, measured again, breaks"
+        tried = " and no candidate that was tried keeps them all" if not found.winner.settings else ""
+        return f"{whose} its limits ({', '.join(broken)}){tried}: no gain within this bound."
     if not found.winner.settings:
         rules = rules_of(found.bound)
         return (
@@ -114,9 +121,8 @@ def _sides(found: Tuning) -> Table:
         ratio = Cell(change(proof.ratio), why=proof.ratio.lacks or "")
         rows.append((Cell("tuned, measured again"), *_figure(proof.tuned), ratio))
     if not rows:
-        alone = found.default.values.values()
-        seen = Cell(digits(sum(alone) / len(alone)) if alone else "–")
-        rows.append((Cell("default, as searched"), seen, Cell(""), Cell(f"{len(alone)} rounds"), Cell("")))
+        figure = _figure(found.alone or Estimate.absent(found.bound.objective.unit, "each round was a run of its own"))
+        rows.append((Cell("default, as searched"), *figure[:2], Cell(f"{len(found.default.values)} rounds"), Cell("")))
     caption = "The values of the search chose the winner, so they are too good; what was measured again counts."
     return Table(caption, heads, tuple(rows), ("left", "right", "right", "right", "right"), drop=(3, 2))
 
@@ -210,6 +216,8 @@ def _next(found: Tuning) -> str:
     proved = found.proof is not None and found.proof.verdict != "not known"
     if found.standing.phase != "over" or (found.winner.settings and not proved):
         return "run the same command again: it goes on where it was"
+    if any(each.keeps is False for each in _winners(found)):
+        return "loosen the limits, lower the load, or name other settings"
     if found.proof is not None and found.proof.verdict == "gain":
         space = found.bound.space
         sets = " ".join(f"--set {space[n][0].path}={_said(v)}" for n, v in found.winner.settings.items())
