@@ -23,9 +23,9 @@ simulation: [coverage-tuning.md](coverage-tuning.md). How to read it: [tuning.md
 """
 
 
-def page(folders: Sequence[Path]) -> str:
-    """The page, a part for each tuning."""
-    return "\n".join([_HEAD, *(_part(folder) for folder in folders)])
+def page(folders: Sequence[Path], beside: str) -> str:
+    """The page, a part for each tuning. `beside`: what else the machine did, in a sentence."""
+    return "\n".join([_HEAD, *filter(None, [f"{beside}\n" if beside else ""]), *(_part(folder) for folder in folders)])
 
 
 def _part(folder: Path) -> str:
@@ -54,9 +54,10 @@ def _lower(text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("--beside", default="", help="what else the machine did, in a sentence")
     parser.add_argument("--save", action="store_true")
     asked = parser.parse_args()
-    put(page(asked.folders), PLACE, save=asked.save)
+    put(page(asked.folders, asked.beside), PLACE, save=asked.save)
 
 
 if __name__ == "__main__":
