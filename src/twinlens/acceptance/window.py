@@ -17,6 +17,7 @@ from twinlens.acceptance.criteria import Criterion
 from twinlens.errors import BadInput
 from twinlens.record.codec import OPTIONAL, decode, encode
 from twinlens.spec.precision import Lens
+from twinlens.system import json_lines
 from twinlens.system.document import json_of, read_json
 
 BURNIN_FILE, WINDOWS_FILE = "burnin.json", "windows.jsonl"
@@ -135,34 +136,8 @@ def write_head(folder: Path, head: BurnIn) -> None:
 
 
 def append(folder: Path, window: Window) -> None:
-    """Append one window and bring it to the disk. A line cut short before it is ended first, so only that one is lost.
-
-    Raises OSError, with nothing of this window left behind where the disk is full.
-    """
-    line = (json.dumps(encode(window), ensure_ascii=False) + "\n").encode()
-    with (folder / WINDOWS_FILE).open("ab+") as file:
-        size = _whole(file)
-        try:
-            file.truncate(size)
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            os.truncate(folder / WINDOWS_FILE, size)
-            raise
-
-
-def _whole(file: Any) -> int:
-    """The bytes of `file` up to the end of its last whole line."""
-    size = int(file.seek(0, os.SEEK_END))
-    while size:
-        begin = max(0, size - 65536)
-        file.seek(begin)
-        at = file.read(size - begin).rfind(b"\n")
-        if at >= 0:
-            return begin + int(at) + 1
-        size = begin
-    return 0
+    """Append one window and bring it to the disk. Raises OSError, with nothing of it left behind on a full disk."""
+    json_lines.append(folder / WINDOWS_FILE, encode(window))
 
 
 def read_burnin(folder: Path) -> tuple[BurnIn, tuple[Window, ...]]:

@@ -6,8 +6,6 @@ which is dropped when the ledger is read again.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +14,7 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.record.codec import OPTIONAL, decode, encode
+from twinlens.system import json_lines
 from twinlens.system.document import json_of
 
 FILE = "ledger.jsonl"
@@ -55,7 +54,7 @@ class Started:
 
     trial: int
     run: str
-    startup_s: float
+    startup_s: float | None
     spent_s: float
     observed: Mapping[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
     event: Literal["started"] = "started"
@@ -139,7 +138,7 @@ class Trial:
     values: Mapping[int, float] = field(default_factory=dict)
     absent: tuple[int, ...] = ()
     runs: tuple[str, ...] = ()
-    startup_s: float = 0.0
+    startup_s: float | None = None
     spent_s: float = 0.0
     observed: Mapping[str, Any] = field(default_factory=dict)
     outcome: Outcome | None = None
@@ -194,7 +193,7 @@ def _of_trial(standing: Standing, entry: Started | Round | Left) -> Standing:
     trial = standing.trials[entry.trial]
     if isinstance(entry, Started):
         now = replace(
-            trial, runs=(*trial.runs, *filter(None, [entry.run])), startup_s=trial.startup_s + entry.startup_s,
+            trial, runs=(*trial.runs, *filter(None, [entry.run])), startup_s=_sum(trial.startup_s, entry.startup_s),
             spent_s=trial.spent_s + entry.spent_s, observed=entry.observed or trial.observed,
         )  # fmt: skip
     elif isinstance(entry, Round):
@@ -212,6 +211,11 @@ def _of_trial(standing: Standing, entry: Started | Round | Left) -> Standing:
         standing = replace(standing, leader=0)
     rounds = max(standing.rounds, entry.round + 1) if isinstance(entry, Round) else standing.rounds
     return replace(standing, trials=trials, spent_s=standing.spent_s + entry.spent_s, rounds=rounds)
+
+
+def _sum(before: float | None, more: float | None) -> float | None:
+    """Starts so far; None where none was timed by itself."""
+    return before if more is None else more + (before or 0.0)
 
 
 def fold(entries: Iterable[Entry]) -> Standing:
@@ -235,16 +239,7 @@ class Ledger:
 
     def add(self, entry: Entry) -> None:
         """Append a row and wait until it is on disk. Raises OSError where there is no room for it."""
-        line = (json.dumps(encode(entry), ensure_ascii=False, allow_nan=False) + "\n").encode()
-        whole = self.path.stat().st_size if self.path.exists() else 0
-        try:
-            with self.path.open("ab", buffering=0) as file:
-                file.write(line)
-                os.fsync(file.fileno())
-        except OSError:
-            with contextlib.suppress(OSError):  # or half a row would stand before the next one
-                os.truncate(self.path, whole)
-            raise
+        json_lines.append(self.path, encode(entry))
         self.standing = folded(self.standing, entry)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from twinlens.errors import BadInput
 from twinlens.planning.prediction.answer import Said, ServingAnswer, serving_answer
 from twinlens.planning.prediction.place import is_calibrated_kind
-from twinlens.planning.prediction.question import ServingQuestion
+from twinlens.planning.prediction.question import ServingQuestion, engine_of
 from twinlens.planning.prediction.work import STORED
 from twinlens.schedule.draw import mean_length
 from twinlens.spec.device import Device, find_device
@@ -19,7 +19,6 @@ from twinlens.spec.tune import Constraint
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.nvml import open_gpus
 
-_ENGINES = {"tensorrt-llm": "trtllm", "llama-cpp": "llama.cpp"}
 _TAILS = ("_p90", "_p95", "_p99")
 """Quantiles that lie above the mean, which is what is predicted."""
 
@@ -68,7 +67,7 @@ def _predicted(spec: RunSpec, device: Device | None) -> ServingAnswer | None:
                 workload.model, shape, device, point.precision, prompt, answer,
                 users=None if point.rate_per_s is not None else point.concurrency, requests_per_s=point.rate_per_s,
                 tensor=tensor if isinstance(tensor, int) else 1,
-                engine=_ENGINES.get(spec.executor.kind, spec.executor.kind),
+                engine=engine_of(spec.executor.kind),
             )
         )  # fmt: skip
     except BadInput:

@@ -110,7 +110,7 @@ class InRuns:
 
     def start(self, trial: Trial) -> Up:
         self._up.add(trial.number)
-        return Up("", 0.0, {})
+        return Up("", None, {})
 
     def round(self, trial: Trial, number: int, place: int) -> Seen:
         begun_s = time.monotonic()

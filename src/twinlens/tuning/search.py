@@ -43,10 +43,11 @@ _OUTCOMES: Mapping[str, Outcome] = {
 
 @dataclass(frozen=True, slots=True)
 class Up:
-    """A candidate that is up: its run folder's name, seconds that starting it took, and the settings as observed."""
+    """A candidate that is up: its run folder's name, seconds that starting it took, and the settings as observed.
+    `startup_s` None: each of its rounds starts by itself, and is not timed apart."""
 
     run: str
-    startup_s: float
+    startup_s: float | None
     observed: Mapping[str, Any]
 
 
@@ -243,7 +244,7 @@ def _bring_up(work: Search) -> None:
         except (BadInput, ExecutorFailed) as error:
             _failed(work, number, error, time.monotonic() - begun_s)
             continue
-        work.ledger.add(Started(number, up.run, up.startup_s, up.startup_s, up.observed))
+        work.ledger.add(Started(number, up.run, up.startup_s, up.startup_s or 0.0, up.observed))
 
 
 def _round(work: Search) -> None:
@@ -258,7 +259,7 @@ def _round(work: Search) -> None:
         try:
             if not work.runner.is_up(trial):  # killed in mid-round, and started again
                 up = work.runner.start(trial)
-                work.ledger.add(Started(member, up.run, up.startup_s, up.startup_s, up.observed))
+                work.ledger.add(Started(member, up.run, up.startup_s, up.startup_s or 0.0, up.observed))
             seen = work.runner.round(trial, number, place)
         except (BadInput, ExecutorFailed) as error:
             _failed(work, member, error, time.monotonic() - begun_s)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import threading
@@ -21,6 +20,7 @@ from typing import Any, Self
 
 from twinlens.acceptance.driving.counters import Reading
 from twinlens.record.codec import decode, encode
+from twinlens.system import json_lines
 from twinlens.system.document import json_of
 
 JOURNAL_FILE, COUNTERS_FILE, PRODUCTS_FILE = "journal.jsonl", "counters.jsonl", "products.jsonl"
@@ -28,19 +28,8 @@ LEAST_FREE_BYTES = 32 << 20
 
 
 def add_line(path: Path, entry: Any) -> None:
-    """Append one line. A line cut short before it is ended first, so that only that one is lost. Raises OSError."""
-    line = (json.dumps(encode(entry), ensure_ascii=False) + "\n").encode()
-    try:
-        with path.open("ab+") as file:
-            if size := file.seek(0, os.SEEK_END):
-                file.seek(size - 1)
-                line = line if file.read(1) == b"\n" else b"\n" + line
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        error.filename = str(path)
-        raise
+    """Append one line of what is encoded by its fields. Raises OSError."""
+    json_lines.append(path, encode(entry))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

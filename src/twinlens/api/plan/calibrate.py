@@ -33,7 +33,7 @@ from twinlens.diagnosis.decoder import shape_of
 from twinlens.executors.torch.parallel.entry import microbatch_of, stages_each
 from twinlens.executors.torch.parallel.options import KIND as PARALLEL
 from twinlens.executors.torch.parallel.options import ParallelOptions
-from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
+from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion, engine_of
 from twinlens.spec.device import Device, find_device
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
@@ -231,7 +231,7 @@ def _served(
         users=None if point.rate_per_s is not None else point.concurrency,
         requests_per_s=point.rate_per_s,
         tensor=tensor,
-        engine=engine or {"tensorrt-llm": "trtllm", "llama-cpp": "llama.cpp"}.get(kind, kind),
+        engine=engine or engine_of(kind),
     )
 
 

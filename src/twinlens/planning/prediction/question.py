@@ -10,6 +10,13 @@ from twinlens.planning.subject import Subject
 from twinlens.spec.device import Device
 from twinlens.spec.model.shape import DecoderShape
 
+_ENGINES = {"tensorrt-llm": "trtllm", "llama-cpp": "llama.cpp"}
+
+
+def engine_of(kind: str) -> str:
+    """The engine of public measurements that a kind of executor is; its own name where they have that."""
+    return _ENGINES.get(kind, kind)
+
 
 @dataclass(frozen=True, slots=True)
 class ServingQuestion:

@@ -197,8 +197,8 @@ def _budget(found: Tuning) -> Iterator[str]:
     budget, standing = found.bound.tune.budget, found.standing
     yield f"{standing.counted} of {budget.trials} trials"
     yield f"{show(standing.spent_s, SECONDS)} of {budget.wall_h:g} h at work"
-    starts = sum(trial.startup_s for trial in standing.trials)
-    yield f"{show(starts, SECONDS)} of it starting"
+    starts = [trial.startup_s for trial in standing.trials if trial.startup_s is not None]
+    yield f"{show(sum(starts), SECONDS)} of it starting" if starts else "starts are not timed apart from rounds"
     failed = Counter(trial.outcome for trial in standing.trials if trial.outcome in _FAILED)
     yield from (f"{count} {outcome}" for outcome, count in failed.items())
     if found.bound.tune.engineer_hours is not None:
@@ -244,7 +244,7 @@ def _trial_row(found: Tuning, trial: Trial) -> tuple[Cell, ...]:
     return (
         Cell(str(trial.number), tone), Cell(_short(trial.settings)), Cell(trial.why), Cell(str(len(trial.values))),
         Cell(gap), Cell("leads" if leads else trial.outcome or "races"),
-        Cell(show(trial.startup_s, SECONDS) if trial.startup_s else ""), Cell(clean(trial.reason, 120)),
+        Cell(show(trial.startup_s, SECONDS) if trial.startup_s is not None else ""), Cell(clean(trial.reason, 120)),
     )  # fmt: skip
 
 
