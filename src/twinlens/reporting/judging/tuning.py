@@ -124,6 +124,8 @@ def _sides(found: Tuning) -> Table:
         figure = _figure(found.alone or Estimate.absent(found.bound.objective.unit, "each round was a run of its own"))
         rows.append((Cell("default, as searched"), *figure[:2], Cell(f"{len(found.default.values)} rounds"), Cell("")))
     caption = "The values of the search chose the winner, so they are too good; what was measured again counts."
+    if not found.winner.settings:
+        caption = "No candidate won, so nothing was measured again: the default by its run in the search."
     return Table(caption, heads, tuple(rows), ("left", "right", "right", "right", "right"), drop=(3, 2))
 
 

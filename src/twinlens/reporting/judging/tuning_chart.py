@@ -70,7 +70,7 @@ def _race(found: Tuning, values: Values) -> Figure | None:
     )  # fmt: skip
     zero = alt.Chart(data([{"change": 0.0}])).mark_rule(color=INK).encode(y=alt.Y("change:Q"))
     title = "The race: each candidate's mean against the default, round after round."
-    caption = "Green: the winner. A line ends where its candidate left."
+    caption = f"{'Green: the winner. ' if found.winner.settings else ''}A line ends where its candidate left."
     return figure("tuning-race", alt.layer(zero, lines).properties(width=WIDTH, height=240), title, caption)
 
 
