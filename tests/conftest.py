@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -85,7 +84,7 @@ def _a_chart_is_drawn_once() -> Iterator[None]:
 
     drawn = lru_cache(maxsize=500)(vl_convert.vegalite_to_svg)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vl_convert, "vegalite_to_svg", lambda spec: drawn(json.dumps(spec)))
+        patch.setattr(vl_convert, "vegalite_to_svg", drawn)
         yield
 
 

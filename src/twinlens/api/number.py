@@ -23,6 +23,14 @@ def whole_of(name: str, word: object) -> int:
     return int(text)
 
 
+def port_of(name: str, word: object) -> int:
+    """A port of this machine, 0 for a free one. Raises BadInput (TL268)."""
+    text = str(word).strip()
+    if not (text.isdecimal() and len(text) < 6 and int(text) < 65536):
+        raise BadInput(f"--{name} is a port from 1 to 65,535, or 0 for a free one, not {text[:40]!r}", code="TL268")
+    return int(text)
+
+
 def factor_of(name: str, word: object) -> float:
     """A factor above 0. Raises BadInput (TL250)."""
     from twinlens.api.plan.reading.amount import positive

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from twinlens.api.measuring.burnin_asked import Burnin
 from twinlens.api.number import factor_of, money_of, ranks_of, whole_of
+from twinlens.api.page_asked import Browse, Report, Runs
 from twinlens.api.question import Kind, Question, Verb, argument, option, telling
 from twinlens.api.shared_options import (
     COUNT,
@@ -20,7 +21,6 @@ from twinlens.api.shared_options import (
     FORMAT,
     NAME,
     PACK,
-    PAGE,
     TOKENS,
     Json,
     Out,
@@ -38,7 +38,6 @@ Url = Annotated[str, option("An OpenAI-compatible server that is up; no file is 
 Model = Annotated[str, option("The model; with --url, where it serves several.", NAME)]
 KeyEnv = Annotated[str, option("Holds the key, else OPENAI_API_KEY.", Kind("VARIABLE"))]
 Fresh = Annotated[bool, option("Start over instead of resuming an unfinished study.", FLAG)]
-Runs = Annotated[tuple[Any, ...], argument("Run folders, study folders, or folders of them.", "RUN")]
 Sides = Annotated[
     tuple[Any, ...], argument("Run or study folders, the baseline first; FOLDER@batch=4: a point.", "RUN")
 ]
@@ -277,14 +276,6 @@ class History(_Sides):
     history: Annotated[bool, telling("The metric over time: when it changed, and what changed then.", FLAG)] = False
 
 
-class Report(Question):
-    """Write one self-contained HTML file."""
-
-    runs: Runs
-    file: Annotated[Path, telling("Where the page is written.", PAGE, "-o", "--output")] = Path("report.html")
-    all_: Annotated[bool, telling("Nothing is folded: every metric, chart and method in sight.", FLAG)] = False
-
-
 class Claim(Question):
     """Whether a figure in a sentence holds: computed, what is missing, and what would be right."""
 
@@ -355,11 +346,12 @@ DIAGNOSE = _verb(Diagnose, "Read", "diagnose:run", "runs/STUDY")
 COMPARE = Verb("compare", (Compare, Ledger, Table, History), "runs/BEFORE runs/AFTER --fail-if 'TTFT p99 +5%'",
                run="twinlens.cli.verb.compare:run", head="Read")  # fmt: skip
 REPORT = _verb(Report, "Read", "report:run", "runs -o report.html")
+BROWSE = _verb(Browse, "Read", "browse:run", "runs")
 CLAIM = _verb(Claim, "Read", "claim:run", "'70B Q4 does 45 tok/s on 1.79 TB/s'")
 EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")
 EXPLAIN = _verb(Explain, "Look up", "looking_up:explained", "ttft")
 LIST = _verb(List, "Look up", "looking_up:listed", "examples")
 VERBS = (
-    DEMO, MEASURE, TUNE, CHECK, NEW, PROBE, BURNIN, SHOW, DIAGNOSE, COMPARE, REPORT, CLAIM, EVIDENCE, SIMULATE, EXPLAIN,
-    LIST,
+    DEMO, MEASURE, TUNE, CHECK, NEW, PROBE, BURNIN, SHOW, DIAGNOSE, COMPARE, REPORT, BROWSE, CLAIM, EVIDENCE, SIMULATE,
+    EXPLAIN, LIST,
 )  # fmt: skip

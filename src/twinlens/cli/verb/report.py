@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twinlens.api.questions import Report
+from twinlens.api.page_asked import Report
 from twinlens.api.report import report
 from twinlens.api.runs import read
 from twinlens.cli.screen import err, sentences

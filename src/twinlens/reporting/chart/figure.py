@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
@@ -61,13 +62,21 @@ _ALLOWED = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One chart. `title` is a sentence, `caption` says n and method, `alt` is for those who cannot see it."""
+    """One chart. `title` is a sentence, `caption` says n and method, `alt` is for those who cannot see it.
+
+    `spec`: its Vega-Lite specification as JSON, which a served page draws in the browser and a file has drawn as SVG.
+    """
 
     id: str
     title: str
-    svg: str
+    spec: str
     caption: str
     alt: str
+
+    @property
+    def svg(self) -> str:
+        """The picture; only with elements that draw, and ids of its own."""
+        return _safe(_svg(self.spec), self.id, self.alt)
 
 
 def colour(precision: str) -> str:
@@ -125,8 +134,7 @@ def log_marks(low: float, high: float) -> list[float]:
 
 def figure(anchor: str, chart: Any, title: str, caption: str, alt_text: str | None = None) -> Figure:
     """Draw an Altair chart. Its title stands in the page, not in the picture, so that it can wrap."""
-    text = alt_text or f"Chart: {title} {caption}"
-    return Figure(anchor, title, _safe(_svg(chart), anchor, text), caption, text)
+    return Figure(anchor, title, _spec(chart), caption, alt_text or f"Chart: {title} {caption}")
 
 
 _UNDRAWN = (
@@ -155,7 +163,7 @@ def _refuse_little_address_space() -> None:
         )
 
 
-def _svg(chart: Any) -> str:
+def _spec(chart: Any) -> str:
     themed = chart.configure(
         aria=False,
         background="white",
@@ -184,9 +192,14 @@ def _svg(chart: Any) -> str:
         header=alt.HeaderConfig(labelFontSize=14, titleFontSize=14, labelFontWeight="normal"),
         view=alt.ViewConfig(stroke=None),
     )
+    return json.dumps(_printable(themed.to_dict(validate=schemapi.DEBUG_MODE)))
+
+
+@lru_cache(maxsize=64)
+def _svg(spec: str) -> str:
     _refuse_little_address_space()
     try:
-        return str(vl_convert.vegalite_to_svg(_printable(themed.to_dict(validate=schemapi.DEBUG_MODE))))
+        return str(vl_convert.vegalite_to_svg(spec))
     except ValueError:  # a name that is a word of the library's own ("constructor"), or letters that it cannot place
         return _UNDRAWN
 

@@ -40,8 +40,9 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    # The only text that is not escaped: SVG that figure.py parsed and found to hold drawing alone.
+    # The only texts that are not escaped: SVG that figure.py parsed and found to hold drawing alone, and JSON as data.
     environment.filters["drawn"] = Markup
+    environment.filters["inert"] = _inert
     environment.filters["capitalize_first"] = _capital
     environment.filters["part_colour"] = part_colour
     environment.filters["line_colour"] = colour
@@ -51,3 +52,8 @@ def environment() -> Environment:
 def _capital(text: str) -> str:
     """With a capital letter, where it opens with a word and not with a name such as "h200-sxm-141gb"."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(":,;").isalpha() else text
+
+
+def _inert(text: str) -> Markup:
+    """JSON as the text of a script that is data: nothing in it can end the element or open another."""
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))

@@ -88,9 +88,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What all parts of a page share: the metrics that it defines, and how many tables it has."""
+    """What all parts of a page share: the metrics that it defines, how many tables it has, and how charts are drawn."""
 
     defined: frozenset[str]
+    drawn: bool = True
     places: Iterator[int] = field(default_factory=lambda: count(1))
 
 
@@ -102,6 +103,13 @@ def html(document: Document, *, unfolded: bool = False) -> str:
         version=__version__, document=document, parts=list(_parts(_below_head(document), page)), many=_MANY, links=links
     )  # fmt: skip
     return text.replace("<details", "<details open") if unfolded else text
+
+
+def fragment(document: Document, *, drawn: bool = True) -> str:
+    """The blocks alone, for a page of a site. `drawn`: charts as SVG; else as specifications that the page draws."""
+    page = _Page(frozenset(_defined(document.blocks)), drawn)
+    made = environment().get_template("blocks.html.j2").make_module()
+    return str(made.body(list(_parts(_below_head(document), page)), _MANY))  # type: ignore[attr-defined]
 
 
 def _below_head(document: Document) -> Sequence[Block]:
@@ -155,7 +163,7 @@ def _parts(blocks: Sequence[Block], page: _Page) -> Iterator[Part]:
         alike = tuple(group)
         if kind == "charts":
             drawn = tuple(chart for each in alike if isinstance(each, Drawing) for chart in each.make())
-            yield from [Part(kind, drawn)] if drawn else []
+            yield from [Part(kind if page.drawn else "live charts", drawn)] if drawn else []
         elif kind in _JOINED:
             yield Part(kind, alike)
         else:

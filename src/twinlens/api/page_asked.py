@@ -1,0 +1,32 @@
+"""The questions of the verbs that write pages or serve them: their options, written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from twinlens.api.number import port_of
+from twinlens.api.question import Kind, Question, argument, option, telling
+from twinlens.api.shared_options import FLAG, NAME, PAGE, Out
+
+Runs = Annotated[tuple[Any, ...], argument("Run folders, study folders, or folders of them.", "RUN")]
+
+
+class Report(Question):
+    """Write one self-contained HTML file."""
+
+    runs: Runs
+    file: Annotated[Path, telling("Where the page is written.", PAGE, "-o", "--output")] = Path("report.html")
+    all_: Annotated[bool, telling("Nothing is folded: every metric, chart and method in sight.", FLAG)] = False
+
+
+class Browse(Question):
+    """Serve everything as pages in a browser, to this machine alone."""
+
+    folders: Annotated[tuple[Any, ...], argument("Whose runs are shown; else those of --out.", "FOLDER")] = ()
+    out: Out = Path("runs")
+    host: Annotated[
+        str, option("Where it listens. Beyond this machine the address that is printed holds a token.", NAME)
+    ] = "127.0.0.1"
+    port: Annotated[int, option("A port of one's own; 0: a free one.", Kind("PORT", port_of))] = 8765
+    open_: Annotated[bool, telling("Open it in the browser.", FLAG)] = False

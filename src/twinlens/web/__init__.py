@@ -1,0 +1,1 @@
+"""Pages in a browser: a third renderer of documents and a way to ask, served to this machine alone."""

@@ -1,0 +1,27 @@
+"""The rooms of the site, one for each thing that can be done; each puts its own addresses into the application."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from aiohttp import web
+
+from twinlens.web.page import Answer, respond
+from twinlens.web.static_files import static_file
+
+Room = Callable[[web.Application], None]
+
+
+def rooms() -> Sequence[Room]:
+    return (_files, _home)
+
+
+def _files(app: web.Application) -> None:
+    app.router.add_get("/static/{name}", static_file)
+
+
+def _home(app: web.Application) -> None:
+    async def home(request: web.Request) -> web.Response:
+        return respond(request, Answer("Two lenses, never averaged", command=("twinlens", "demo")))
+
+    app.router.add_get("/", home)

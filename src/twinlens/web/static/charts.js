@@ -1,0 +1,15 @@
+// Charts of a page, drawn from their specifications by the Vega that the chart library ships; nothing is evaluated.
+import "/static/vega.js";
+
+for (const place of document.querySelectorAll("[data-chart]")) draw(place);
+
+export async function draw(place) {
+  const spec = JSON.parse(place.querySelector("script[type='application/json']").textContent);
+  const target = document.createElement("div");
+  place.append(target);
+  try {
+    await window.vegaEmbed(target, spec, { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: false });
+  } catch {
+    target.textContent = "This chart cannot be drawn; the tables hold its figures.";
+  }
+}
