@@ -9,8 +9,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from twinlens.errors import BadInput
-from twinlens.record.store import write_text
-from twinlens.reporting.chart.figure import colour, part_colour
 
 
 def write_page(text: str, path: str | Path) -> Path:
@@ -18,6 +16,8 @@ def write_page(text: str, path: str | Path) -> Path:
 
     Raises BadInput (TL207) when the disk refuses it.
     """
+    from twinlens.record.store import write_text  # heavy, and a site is up before it writes a file
+
     target = Path(path)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -44,14 +44,26 @@ def environment() -> Environment:
     environment.filters["drawn"] = Markup
     environment.filters["inert"] = _inert
     environment.filters["capitalize_first"] = _capital
-    environment.filters["part_colour"] = part_colour
-    environment.filters["line_colour"] = colour
+    environment.filters["part_colour"] = _part_colour
+    environment.filters["line_colour"] = _line_colour
     return environment
 
 
 def _capital(text: str) -> str:
     """With a capital letter, where it opens with a word and not with a name such as "h200-sxm-141gb"."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(":,;").isalpha() else text
+
+
+def _part_colour(place: int | None) -> str:
+    from twinlens.reporting.chart.figure import part_colour  # charts are heavy
+
+    return part_colour(place)
+
+
+def _line_colour(name: str) -> str:
+    from twinlens.reporting.chart.figure import colour
+
+    return colour(name)
 
 
 def _inert(text: str) -> Markup:

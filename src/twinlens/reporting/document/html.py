@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from twinlens.reporting.chart.figure import Figure as Chart
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import (
     DETAIL,
@@ -38,6 +38,9 @@ from twinlens.reporting.wording.planned.plan import COUNTED, NAMES, counted, fig
 from twinlens.theory.figure import Figure, Input
 from twinlens.theory.law import LAWS
 from twinlens.version import __version__
+
+if TYPE_CHECKING:  # charts are heavy
+    from twinlens.reporting.chart.figure import Figure as Chart
 
 _LONG = 12
 """Rows of a table above which it is folded."""
