@@ -16,7 +16,7 @@ from twinlens.errors import BadInput
 from twinlens.spec.load import dump, parse
 from twinlens.tuning.bound import WITHIN_SLO, Bound, bound_of
 from twinlens.tuning.elsewhere import conditions_of, study_at
-from twinlens.tuning.proof import NEW_SEED, proof_study
+from twinlens.tuning.proof import NEW_SEED, guarded_study, proof_study
 from twinlens.tuning.propose import candidates, key_of, proposed
 from twinlens.tuning.tuning import measure_tuning
 
@@ -158,3 +158,16 @@ def test_candidates_that_do_not_fit_together_are_refused_before_anything(
 def test_what_the_space_varies_is_no_other_condition() -> None:
     of = bound(trained())
     assert not any("point.microbatch" in condition.changes for condition in conditions_of(of))
+
+
+def test_the_winner_behind_a_server_is_asked_by_the_guards_once_alone_with_new_traffic() -> None:
+    found = bound(served())
+    study = guarded_study(found, {"max_sequences": 8})
+    assert study is not None
+    (run,) = study.runs()
+    assert run.protocol.guards
+    assert run.protocol.pairing == "none"
+    assert run.protocol.seed == found.study.protocol.seed + NEW_SEED
+    assert run.executor.options["max_sequences"] == 8
+    assert guarded_study(bound(served(proof={"guards": False})), {"max_sequences": 8}) is None
+    assert guarded_study(bound(trained()), {"microbatch": 2}) is None

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,15 @@ import pytest
 
 import twinlens as tl
 from material import called, inference, training
+from twinlens.record.finding import Finding
+from twinlens.reporting.document.markdown import markdown
+from twinlens.reporting.document.terminal import screen
+from twinlens.reporting.judging.check import check_document
+from twinlens.reporting.judging.tuning import tuning_document
 from twinlens.reporting.text.fitted import plain
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.spec.load import dump, parse
+from twinlens.stats.compliance import AnswerTimes, caching
 from twinlens.tuning.ledger import FILE, Ledger, Left, Proposed, read_ledger
 
 TUNE: dict[str, Any] = {
@@ -107,6 +115,39 @@ def test_the_two_sides_of_the_proof_may_be_compared(tuned: tl.TuneResult) -> Non
     sides = [tl.Runs.of([run for run in runs if run.sections.tuned.role == role]) for role in ("default", "tuned")]
     (found,) = tl.compare(*sides)
     assert found.verdict.startswith("comparable")
+
+
+def test_a_winner_whose_server_cheats_has_gained_nothing(tuned: tl.TuneResult) -> None:
+    fails = replace(caching(AnswerTimes([0.1] * 20, [0.1] * 20), AnswerTimes([1.0] * 20, [1.0] * 20)), ruling="fail")
+    document = tuning_document(replace(tuned.tuning, guards=(fails,)))
+    text = plain(screen(document, whole=False), 80)
+    assert "The winner fails a guard (caching)" in text
+    assert "A gain" not in text
+    assert "twinlens measure SPEC" not in text
+
+
+def test_what_kept_a_ratio_from_being_known_is_said(tuned: tl.TuneResult) -> None:
+    proof = tuned.tuning.proof
+    assert proof is not None
+    unsteady = replace(
+        proof,
+        verdict="not known",
+        because=(Finding("suffers-unequally", "disqualifies", numbers={"calm": 1, "of": 8, "change": 0.2}),),
+    )
+    document = tuning_document(replace(tuned.tuning, proof=unsteady))
+    assert clause_of(unsteady.because[0])[:30] in markdown(document)
+
+
+def test_a_check_of_a_tuning_says_its_space_its_budget_and_what_is_refused() -> None:
+    space = "tune.space={ max_sequences = [8], max_batched_tokens = [4, 64] }"
+    text = plain(screen(check_document(tl.check("tune-vllm", set_=(space,), refuse=False)), whole=True), 100)
+    assert "a tuning of at most 0.5 h" in text
+    assert "output tokens/s, more is better" in text
+    assert "TTFT p90 at most 500 ms" in text
+    assert "max_batched_tokens" in text
+    assert "of 2 before they start" in text  # 4 tokens are fewer than 8 sequences; without vLLM neither can start
+    with pytest.raises(tl.BadInput, match="nothing to tune"):
+        tl.check(spec(space={}))
 
 
 def test_nothing_to_gain_is_said_with_what_would_have_been_seen(tmp_path: Path) -> None:

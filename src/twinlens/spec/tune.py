@@ -59,6 +59,10 @@ class Proof(Spec):
     elsewhere: bool = Field(
         True, description="Also at half and twice the load and at other lengths, with three repeats each."
     )
+    guards: bool = Field(
+        True,
+        description="Also, by a run of its own, whether the winner's server caches, miscounts or changes answers.",
+    )
 
 
 class Tune(Spec):

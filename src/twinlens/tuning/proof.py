@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from twinlens.executors.registry import capabilities
 from twinlens.measurement.event import Watch
 from twinlens.measurement.search import measure_search
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
+from twinlens.record.sections import ComplianceTest
 from twinlens.record.store import find_runs
 from twinlens.spec.study import Study
 from twinlens.stats.estimator.interval import t_quantile
@@ -37,7 +40,8 @@ Verdict = Literal["gain", "no gain shown", "loss", "not known"]
 class Proof:
     """What the winner came to. `ratio`: tuned over default; `default`, `tuned`: the objective of each.
 
-    `smallest`: the smallest relative gain that would have shown. `margins`: of the winner, measured again.
+    `smallest`: the smallest relative gain that would have shown. `margins`: of the winner, measured again. `because`:
+    what kept the ratio from being known.
     """
 
     verdict: Verdict
@@ -46,6 +50,7 @@ class Proof:
     tuned: Estimate
     smallest: float | None
     margins: tuple[Margin, ...] = ()
+    because: tuple[Finding, ...] = ()
 
 
 def proof_study(bound: Bound, settings: Mapping[str, Any], repeats: int | None = None) -> Study:
@@ -63,6 +68,29 @@ def proof_study(bound: Bound, settings: Mapping[str, Any], repeats: int | None =
         "variants": ({}, paths),
     }
     return study.model_copy(update=update)
+
+
+GUARDED = "guarded"
+
+
+def guarded_study(bound: Bound, settings: Mapping[str, Any]) -> Study | None:
+    """The winner once more, alone, with the guards that candidates in turns cannot be asked; None where the bound asks
+    for none, where it is no server, or where each round was a run that may have guards of its own."""
+    study = bound.study
+    by_text = capabilities(study.executor.kind).prompts == "text"
+    if not (bound.tune.proof.guards and study.lens == "inference" and by_text and bound.objective.in_turns):
+        return None
+    update = {"seed": study.protocol.seed + NEW_SEED, "repeats": 1, "guards": True, "pairing": "none"}
+    protocol = study.protocol.model_copy(update=update)
+    paths = {bound.space[name][0].path: (value,) for name, value in settings.items()}
+    name = f"{study.name[:48]}-guarded"
+    return study.model_copy(update={"tune": None, "protocol": protocol, "name": name, "sweep": paths})
+
+
+def guards_in(place: Path) -> tuple[ComplianceTest, ...]:
+    """The rulings on the winner; none where it was not asked."""
+    runs = [run for run in find_runs(place) if run.is_finished] if any(place.glob("*/*/run.json")) else []
+    return tuple(guard for run in runs for guard in run.sections.guards)
 
 
 def prove_study(bound: Bound, settings: Mapping[str, Any], study: Study, place: Path, watch: Watch) -> None:
@@ -100,7 +128,8 @@ def proved_in(bound: Bound, study: Study, place: Path, level: float = 0.95) -> P
         return _unknown(bound, "one side has no finished run")
     groups = [next(iter(group([summary_of(run) for run in side]))) for side in sides]
     margins = margins_of(bound.tune, sides[1], sides[0])
-    return judged(bound, _ratio(bound, groups, sides, level), groups, margins)
+    ratio, because = _ratio(bound, groups, sides, level)
+    return replace(judged(bound, ratio, groups, margins), because=because)
 
 
 def _sides(study: Study, runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
@@ -108,20 +137,24 @@ def _sides(study: Study, runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
     return default, [run for run in runs if not _is_default(study, run)]
 
 
-def _ratio(bound: Bound, groups: Sequence[Group], sides: Sequence[Sequence[Run]], level: float) -> Estimate:
-    """Tuned over default: from paired slices, or from the pairs of runs of each repeat."""
+def _ratio(
+    bound: Bound, groups: Sequence[Group], sides: Sequence[Sequence[Run]], level: float
+) -> tuple[Estimate, tuple[Finding, ...]]:
+    """Tuned over default, from paired slices or from the pairs of runs of each repeat; and why it is not known."""
     if bound.objective.in_turns:
         paired = {run.id: run for side in sides for run in side if run.sections.pairing}
         rates = {id: row_kind(run).slices(run) for id, run in paired.items()}
         found = {each.ratio.metric: each for each in by_turns(groups[1], groups[0], paired, rates, level=level)}
         turns = found.get(bound.objective.metric)
         if turns is None:
-            return Estimate.absent(RATIO, "no round has both")
-        return turns.ratio.ratio if turns.ranked else Estimate.absent(RATIO, "the ratio was not steady")
+            return Estimate.absent(RATIO, "no round has both"), ()
+        if turns.ranked:
+            return turns.ratio.ratio, ()
+        return Estimate.absent(RATIO, "the ratio was not steady"), turns.own or (turns.ratio.reason,)
     values = [{run.spec.repeat: summary_of(run).metrics.get(bound.objective.metric) for run in side} for side in sides]
     pairs = [(values[0][each], values[1][each]) for each in sorted(values[0].keys() & values[1].keys())]
     known = [(a.value, b.value) for a, b in pairs if a and b and a.value and b.value]
-    return ratio_of_pairs(known, level)
+    return ratio_of_pairs(known, level), ()
 
 
 def ratio_of_pairs(pairs: Sequence[tuple[float, float]], level: float = 0.95) -> Estimate:

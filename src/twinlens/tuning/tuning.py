@@ -23,6 +23,7 @@ from twinlens.measurement.server.shared import shared_server
 from twinlens.measurement.study_folder import held_folder
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.estimate import Estimate
+from twinlens.record.sections import ComplianceTest
 from twinlens.record.store import end_study, is_ended, now_utc, read_run, read_study
 from twinlens.spec.load import wrong_fields
 from twinlens.spec.study import Study
@@ -32,7 +33,17 @@ from twinlens.tuning.effects import SettingEffect, setting_effects
 from twinlens.tuning.elsewhere import Elsewhere, found_elsewhere, measure_elsewhere
 from twinlens.tuning.ledger import FILE, Begun, Ledger, Standing, Trial, fold, read_ledger
 from twinlens.tuning.prior import beyond, device_here
-from twinlens.tuning.proof import FOLDER, Proof, as_searched, proof_study, prove_study, proved_in
+from twinlens.tuning.proof import (
+    FOLDER,
+    GUARDED,
+    Proof,
+    as_searched,
+    guarded_study,
+    guards_in,
+    proof_study,
+    prove_study,
+    proved_in,
+)
 from twinlens.tuning.propose import Settings
 from twinlens.tuning.runner import InRuns, InTurns
 from twinlens.tuning.search import Search, gains, search
@@ -46,7 +57,7 @@ SHARES, _OWN_SHARE = "memory_share", 0.9
 @dataclass(frozen=True, slots=True)
 class Tuning:
     """A tuning as far as it is. `searched`: tuned over default by the very values that chose the winner. `alone`: the
-    objective of the default by its run in the search, where nothing is better."""
+    objective of the default by its run in the search, where nothing is better. `guards`: rulings on the winner."""
 
     folder: Path
     bound: Bound
@@ -56,6 +67,7 @@ class Tuning:
     proof: Proof | None
     elsewhere: tuple[Elsewhere, ...]
     alone: Estimate | None = None
+    guards: tuple[ComplianceTest, ...] = ()
 
     @property
     def winner(self) -> Trial:
@@ -84,6 +96,8 @@ def measure_tuning(study: Study, out: Path, watch: Watch = lambda event: None, *
         winner = ledger.standing.trials[ledger.standing.leader]
         if winner.settings:
             prove_study(bound, winner.settings, proof_study(bound, winner.settings), folder / FOLDER, watch)
+            if (guarded := guarded_study(bound, winner.settings)) is not None:
+                prove_study(bound, winner.settings, guarded, folder / GUARDED, watch)
             if bound.tune.proof.elsewhere:
                 measure_elsewhere(bound, winner.settings, folder, watch)
     return folder
@@ -203,7 +217,7 @@ def read_tuning(folder: Path) -> Tuning:
     searched = as_searched(values, winner.number, bound.objective.sign)
     proof = proved_in(bound, proof_study(bound, winner.settings), folder / FOLDER)
     around = found_elsewhere(bound, winner.settings, folder) if bound.tune.proof.elsewhere else ()
-    return Tuning(folder, bound, standing, searched, effects, proof, around)
+    return Tuning(folder, bound, standing, searched, effects, proof, around, guards=guards_in(folder / GUARDED))
 
 
 def _alone(folder: Path, default: Trial, metric: str) -> Estimate | None:

@@ -22,6 +22,7 @@ from twinlens.reporting.comparing.paired import paired_of, write_paired
 from twinlens.spec.study import Study
 from twinlens.spec.tune import refuse_tuning
 from twinlens.stats.summary.group import group
+from twinlens.tuning.bound import bound_of
 
 if TYPE_CHECKING:
     from twinlens.api.words import CheckWords, MeasureWords
@@ -38,6 +39,8 @@ def check(study: Study | str | Path | None = None, *, refuse: bool = True, **wor
     """
     asked = CheckAsked.read(CHECK.name, {"spec": study.name if isinstance(study, Study) else study, **words})
     chosen, _ = study_of(study if isinstance(study, Study) else asked.spec, asked)
+    if chosen.tune is not None:
+        bound_of(chosen)
     result = checked_study(chosen)
     if refuse and result.refusal is not None:
         raise result.refusal

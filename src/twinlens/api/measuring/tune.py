@@ -59,7 +59,8 @@ class TuneResult(Documented):
             "spent_s": found.standing.spent_s, "ended_because": found.standing.why_over or None,
             "searched": encode(found.searched), "proof": encode(found.proof),
             "effects": [encode(each) | {"matters": each.matters} for each in found.effects],
-            "elsewhere": encode(found.elsewhere), "engineer_hours": found.bound.tune.engineer_hours,
+            "elsewhere": encode(found.elsewhere), "guards": encode(found.guards),
+            "engineer_hours": found.bound.tune.engineer_hours,
         }  # fmt: skip
 
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice, product
 
 from twinlens.measurement.preflight.check import Check, Prediction
 from twinlens.reporting.display import ABSENT, clean
 from twinlens.reporting.document.block import DETAIL, Block, Document, Letters, Line, More, Row, Table, cells, row
+from twinlens.reporting.judging.tuning import said
 from twinlens.reporting.load_kind import policy_of
 from twinlens.spec.load import dump
 from twinlens.spec.point import FROM_LOG
 from twinlens.spec.study import RunSpec
+from twinlens.spec.tune import Constraint
 from twinlens.spec.workload.workload import CollectiveWorkload, InferenceWorkload
+from twinlens.stats.metrics.definition import definition_of
+from twinlens.tuning.bound import Bound, bound_of
+from twinlens.tuning.tuning import why_not
 from twinlens.units import show
 
 _TITLE = "What theory says (modelled, not measured)"
 _MORE = "--all: the whole spec with its defaults, and every quantity; --json: as data"
 _MOST = 5
 """Rates of a first screen."""
+_MOST_CANDIDATES = 200
+"""Candidates that are looked at for what cannot run."""
 
 
 def check_document(checked: Check) -> Document:
@@ -30,9 +39,50 @@ def _blocks(checked: Check) -> Iterator[Block]:
     yield Letters(tuple(dump(checked.study).splitlines()), DETAIL, "The whole spec, with its defaults")
     yield Line(f"{clean(checked.study.name, 60)} {can}: {_planned(checked)}.", is_lead=True)
     yield from map(Line, _commands(checked))
+    yield from _tuned(checked)
     yield _quantiles(checked)
     yield from _theory(checked.points)
     yield More(_MORE)
+
+
+def _tuned(checked: Check) -> Iterator[Block]:
+    """The bound of a tuning: what is improved, what may vary, and the candidates that are refused before they cost."""
+    if checked.study.tune is None:
+        return
+    bound, tune = bound_of(checked.study), checked.study.tune
+    better = "more" if bound.objective.sign > 0 else "less"
+    how = "candidates take turns" if bound.objective.in_turns else "each round of a candidate is a run of its own"
+    limits = [_limit(each) for each in tune.constraints]
+    yield row("tunes", [f"{bound.objective.label}, {better} is better", f"tier {tune.tier}", *limits, how], apart=True)
+    rows = tuple(
+        cells((name, said(bound.default.get(name)), ", ".join(map(said, values)), setting.about))
+        for name, (setting, values) in bound.space.items()
+    )
+    yield Table("The space: what a candidate may change.", ("setting", "by default", "tried", "what it does"), rows,
+                ("left", "left", "left", "left"), remarks=True, drop=(3,))  # fmt: skip
+    yield row("left out", _refused(bound), "dim", rank=3)
+    budget = tune.budget
+    told = (
+        f"{budget.trials} candidates in {budget.wall_h:g} h, then the default and the winner {tune.proof.repeats} times"
+    )
+    yield row("budget", [told, "run it with `twinlens tune`"], rank=2)
+
+
+def _limit(limit: Constraint) -> str:
+    metric = definition_of(limit.metric)
+    value = show(limit.limit, metric.unit) if metric.unit else f"{limit.limit:g}"
+    return f"{metric.label} at {'most' if limit.at_most is not None else 'least'} {value}"
+
+
+def _refused(bound: Bound) -> list[str]:
+    """How many candidates cannot run here, and the commonest reason."""
+    names = list(bound.space)
+    every = islice(product(*(bound.space[name][1] for name in names)), _MOST_CANDIDATES)
+    reasons = [why_not(bound, dict(zip(names, values, strict=True))) for values in every]
+    found = Counter(filter(None, reasons)).most_common(1)
+    return (
+        [f"{sum(map(bool, reasons))} of {len(reasons)} before they start: {clean(found[0][0], 160)}"] if found else []
+    )
 
 
 def _theory(points: Sequence[Prediction]) -> Iterator[Block]:
@@ -108,6 +158,8 @@ def _commands(checked: Check) -> Iterator[str]:
 
 
 def _planned(checked: Check) -> str:
+    if checked.study.tune is not None:
+        return f"a tuning of at most {checked.study.tune.budget.wall_h:g} h, and its proof after it"
     if checked.study.executor.kind == FROM_LOG:
         return f"{checked.runs} run{'s' * (checked.runs != 1)}, as long as the trainer's log goes on"
     time, search = show(checked.expected_s, "s"), checked.study.search

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from twinlens.record.estimate import Estimate
+from twinlens.record.sections import ComplianceTest
 from twinlens.reporting.display import ABSENT, bounds, clean, spread, value
 from twinlens.reporting.document.block import (
     Block,
@@ -21,6 +22,7 @@ from twinlens.reporting.document.block import (
     Tone,
     row,
 )
+from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.definition import definition_of
 from twinlens.tuning.ledger import Margin, Trial
 from twinlens.tuning.search import rules_of
@@ -48,12 +50,14 @@ def _subject(found: Tuning) -> str:
 def _blocks(found: Tuning) -> Iterator[Block]:
     yield Line(_subject(found), is_lead=True)
     broken = any(each.keeps is False for each in _winners(found)) and found.standing.phase == "over"
-    tone = "bad" if broken else _TONES.get(found.proof.verdict, "") if found.proof else ""
+    tone = "bad" if broken or _failed(found) else _TONES.get(found.proof.verdict, "") if found.proof else ""
     yield Line(answer_words(found), tone, is_lead=True)
     yield _sides(found)
     yield row("settings", [settings_words(found, found.winner.settings) or "the default's"], "strong")
     yield row("search", [_shrinkage(found)], rank=1)
     yield row("limits", [_margin_words(each) for each in _winners(found)], rank=2)
+    yield row("guards", [_guard_words(each) for each in found.guards], "bad" if _failed(found) else "", rank=3)
+    yield row("not known", [clause_of(each) for each in found.proof.because] if found.proof else [], "doubt", rank=2)
     yield row("elsewhere", list(_elsewhere(found)), rank=3)
     yield row("matters", list(_matters(found)), rank=4)
     yield row("plateau", list(_plateau(found)), rank=5)
@@ -76,6 +80,9 @@ def answer_words(found: Tuning) -> str:
         whose = "The default breaks" if not found.winner.settings else "The winner, measured again, breaks"
         tried = " and no candidate that was tried keeps them all" if not found.winner.settings else ""
         return f"{whose} its limits ({', '.join(broken)}){tried}: no gain within this bound."
+    if failed := _failed(found):
+        which = ", ".join(failed)
+        return f"The winner fails a guard ({which}): its server does not do the work, so no gain within this bound."
     if not found.winner.settings:
         rules = rules_of(found.bound)
         return (
@@ -140,11 +147,12 @@ def _figure(estimate: Estimate) -> tuple[Cell, Cell, Cell]:
 def settings_words(found: Tuning, settings: Mapping[str, Any]) -> str:
     """ "max_sequences = 8, chunked_prefill = true (by default auto)"."""
     return ", ".join(
-        f"{name} = {_said(each)} (default: {_said(found.bound.default.get(name))})" for name, each in settings.items()
+        f"{name} = {said(each)} (default: {said(found.bound.default.get(name))})" for name, each in settings.items()
     )
 
 
-def _said(each: Any) -> str:
+def said(each: Any) -> str:
+    """A value of a setting in words."""
     if isinstance(each, bool):
         return str(each).lower()
     return "the runtime's own" if each is None else clean(each, 40)
@@ -171,11 +179,23 @@ def _margin_words(margin: Margin) -> str:
     return f"{metric.label} {value}, limit {limit}: {'kept' if margin.keeps else 'BROKEN'}"
 
 
+def _failed(found: Tuning) -> Sequence[str]:
+    """The guards that the winner's server fails."""
+    return [clean(each.id, 40) for each in found.guards if each.ruling == "fail"]
+
+
+def _guard_words(guard: ComplianceTest) -> str:
+    why = f" ({clause_of(guard.reason)})" if guard.ruling in ("fail", "not enough") else ""
+    return f"{clean(guard.id, 40)}: {guard.ruling}{why}"
+
+
 def _elsewhere(found: Tuning) -> Iterator[str]:
     for each in found.elsewhere:
         ratio = each.ratio
         if ratio is None or ratio.value is None:
-            yield f"{each.condition.name}: {clean(each.why or 'not measured', 80)}"
+            because = each.proof.because if each.proof is not None else ()
+            why = each.why or (clause_of(because[0]) if because else ratio.lacks if ratio is not None else "")
+            yield f"{each.condition.name}: not known, {clean(why or 'not measured', 120)}"
         else:
             yield f"{each.condition.name}: {change(ratio)}"
 
@@ -183,7 +203,7 @@ def _elsewhere(found: Tuning) -> Iterator[str]:
 def _matters(found: Tuning) -> Iterator[str]:
     known = [each for each in found.effects if each.matters]
     for each in known:
-        yield f"{each.setting} = {_said(each.value)}: {change(each.ratio)}"
+        yield f"{each.setting} = {said(each.value)}: {change(each.ratio)}"
     if found.effects and not known:
         yield "no setting by itself can be told from the default"
 
@@ -218,17 +238,19 @@ def _next(found: Tuning) -> str:
     proved = found.proof is not None and found.proof.verdict != "not known"
     if found.standing.phase != "over" or (found.winner.settings and not proved):
         return "run the same command again: it goes on where it was"
+    if _failed(found):
+        return "leave the setting that changes the work out of the space, and tune again"
     if any(each.keeps is False for each in _winners(found)):
         return "loosen the limits, lower the load, or name other settings"
     if found.proof is not None and found.proof.verdict == "gain":
         space = found.bound.space
-        sets = " ".join(f"--set {space[n][0].path}={_said(v)}" for n, v in found.winner.settings.items())
+        sets = " ".join(f"--set {space[n][0].path}={said(v)}" for n, v in found.winner.settings.items())
         return f"take the winner: twinlens measure SPEC {sets}"
     return "keep the default; more trials, or a larger effect, would be needed to show a gain"
 
 
 def _short(settings: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} = {_said(each)}" for name, each in settings.items()) or "default"
+    return ", ".join(f"{name} = {said(each)}" for name, each in settings.items()) or "default"
 
 
 def _trials(found: Tuning) -> Table:
@@ -253,7 +275,7 @@ def _trial_row(found: Tuning, trial: Trial) -> tuple[Cell, ...]:
 def _effects(found: Tuning) -> Table:
     heads = ("setting", "value", "against the default", "candidates")
     rows = tuple(
-        (Cell(each.setting), Cell(_said(each.value)),
+        (Cell(each.setting), Cell(said(each.value)),
          Cell(change(each.ratio), "strong" if each.matters else "", why=each.ratio.lacks or ""), Cell(str(each.trials)))
         for each in found.effects
     )  # fmt: skip
