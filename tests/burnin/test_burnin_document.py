@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import twinlens as tl
 from burnin_telemetry import asked, changed, counted, on, telemetry
 from twinlens.acceptance.criteria import KINDS, read_criteria
 from twinlens.acceptance.judge import judged
@@ -111,3 +113,8 @@ def test_each_criterion_has_a_page_and_says_what_to_do(what: str) -> None:
 @pytest.mark.parametrize("verdict", ["accept", "accept with notes", "quarantine", "reject", "insufficient"])
 def test_each_verdict_has_a_page(verdict: str) -> None:
     assert find(verdict).kind == "labels"
+
+
+def test_a_pack_of_a_burn_in_shows_its_verdict() -> None:
+    pack = Path(__file__).parents[2] / "docs" / "results" / "burn-in.zip"
+    assert tl.show(pack).startswith("Insufficient")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -158,6 +159,18 @@ def test_candidates_are_of_both_lenses_and_one_point_each() -> None:
     assert len({each.name for each in turns}) == 3
     assert all(each.protocol.guards for each in turns[1:])
     assert {(each.protocol.repeats, each.protocol.extend, each.protocol.retakes) for each in turns} == {(1, 0, 0)}
+
+
+def test_on_several_gpus_each_works_alone_and_all_train_together() -> None:
+    gpus = [SimpleNamespace(ask=lambda name: SimpleNamespace(free=80e9)) for _ in range(2)]
+    studies = candidates(gpus)  # type: ignore[arg-type]
+    assert len({each.name for each in studies}) == len(studies) == 7
+    together, *alone = studies
+    assert (together.executor.kind, together.executor.options["ranks"]) == ("torch-parallel", 2)
+    assert together.workload.global_batch % 2 == 0  # type: ignore[union-attr]
+    assert {(each.executor.device, each.lens) for each in alone} == {
+        (f"cuda:{place}", lens) for place in (0, 1) for lens in ("training", "inference")
+    }
 
 
 def test_a_fault_that_a_spec_puts_in_is_refused() -> None:

@@ -110,8 +110,9 @@ def show(*runs: str | Path | Run | Iterable[Run], **words: Unpack[ShowWords]) ->
 
 
 def answer_at(given: Sequence[Any]) -> BurninResult | TuneResult | None:
-    """The burn-in or the tuning of a folder, as far as it is, where that is all that was given; else None."""
-    only = Path(given[0]) if len(given) == 1 and isinstance(given[0], str | Path) else None
+    """The burn-in or the tuning of a folder or of a pack, as far as it is, where that is all that was given; else None.
+    """
+    only = _alone_in(_place(Path(given[0]))) if len(given) == 1 and isinstance(given[0], str | Path) else None
     if only is not None and (only / BURNIN_FILE).is_file():
         from twinlens.api.measuring.burnin import shown
 
@@ -121,6 +122,14 @@ def answer_at(given: Sequence[Any]) -> BurninResult | TuneResult | None:
 
         return tuned(only)
     return None
+
+
+def _alone_in(place: Path) -> Path:
+    """The one folder of a pack that was unpacked; the place itself where it is none or holds several."""
+    if any((place / each).is_file() for each in (BURNIN_FILE, LEDGER_FILE)) or not place.is_dir():
+        return place
+    found = {path.parent for name in (BURNIN_FILE, LEDGER_FILE) for path in place.glob(f"*/{name}")}
+    return next(iter(found)) if len(found) == 1 and len(list(place.iterdir())) == 1 else place
 
 
 def _runs_of(given: str | Path | Run | Iterable[Run]) -> Iterable[Run]:

@@ -57,8 +57,14 @@ def _protocol(spec: RunSpec, turn_s: float) -> Protocol:
 
 def candidates(gpus: Sequence[Gpu]) -> tuple[Study, ...]:
     """Training as large as memory allows within a bound, decode at saturation and bursts of prefill: of the demo's
-    model on a processor; of a model of 1 B and one of 8 B, each on the first GPU, where there is one."""
-    return _on_gpu(gpus[0]) if gpus else _on_processor()
+    model on a processor; of a model of 1 B and one of 8 B on every GPU, one after another, and on several a training
+    that all of them share, which works their links."""
+    if not gpus:
+        return _on_processor()
+    if len(gpus) == 1:
+        return _on_gpu(gpus[0], "cuda", "")
+    each = [study for place, gpu in enumerate(gpus) for study in _on_gpu(gpu, f"cuda:{place}", f"-{place}")]
+    return (_on_all(gpus), *each)
 
 
 def _on_processor() -> tuple[Study, ...]:
@@ -78,21 +84,37 @@ def _on_processor() -> tuple[Study, ...]:
     return _largest(training, 4, free), _largest(decode, 16, free), _largest(bursts, 4, free)
 
 
-def _on_gpu(gpu: Gpu) -> tuple[Study, ...]:
+def _on_all(gpus: Sequence[Gpu]) -> Study:
+    """Data-parallel training on all GPUs: each step ends with an all-reduce of the gradients over their links."""
+    free = min(map(_free_bytes, gpus))
+    ranks = (f"executor.options.ranks={len(gpus)}", "executor.device=cuda", "point.precision=bf16")
+
+    def training(batch: int) -> Study:
+        sizes = (f"workload.global_batch={batch * len(gpus)}", f"point.microbatch={batch}")
+        return _named("burnin-all", "parallel", *ranks, *sizes, "workload.model=llama-3.2-1b", "workload.seq_len=2048")
+
+    return _largest(training, 16, free)
+
+
+def _free_bytes(gpu: Gpu) -> float:
     memory = gpu.ask("nvmlDeviceGetMemoryInfo")
-    free = float(memory.free) if memory is not None else 0.0
-    cuda, bf16 = "executor.device=cuda", "point.precision=bf16"
+    return float(memory.free) if memory is not None else 0.0
+
+
+def _on_gpu(gpu: Gpu, device: str, end: str) -> tuple[Study, ...]:
+    free = _free_bytes(gpu)
+    cuda, bf16 = f"executor.device={device}", "point.precision=bf16"
 
     def training(batch: int) -> Study:
         sizes = (f"workload.global_batch={batch}", f"point.microbatch={batch}")
-        return _named("burnin-training", "gpu-training", cuda, bf16, *sizes)
+        return _named(f"burnin-training{end}", "gpu-training", cuda, bf16, *sizes)
 
     def decode(batch: int) -> Study:
-        return _named("burnin-decode", "gpu-inference", cuda, bf16, f"point.batch={batch}")
+        return _named(f"burnin-decode{end}", "gpu-inference", cuda, bf16, f"point.batch={batch}")
 
     def bursts(batch: int) -> Study:
         lengths = ("workload.input_tokens.value=2048", "workload.output_tokens.value=8")
-        return _named("burnin-bursts", "gpu-inference", cuda, bf16, f"point.batch={batch}", *lengths)
+        return _named(f"burnin-bursts{end}", "gpu-inference", cuda, bf16, f"point.batch={batch}", *lengths)
 
     return _largest(training, 16, free), _largest(decode, 128, free), _largest(bursts, 16, free)
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:  # charts are heavy
 _ORDER = ("not met", "insufficient", "met with a note", "met", "not applicable")
 _TONES: dict[str, Tone] = {"not met": "bad", "insufficient": "doubt", "met with a note": "doubt", "met": "good"}
 _MORE = "--all: each workload, device and marked window; explain burnin; --json: numbers"
-_MOST_DECIDED, _MOST_MARKED = 3, 60
+_MOST_DECIDED, _MOST_CRITERIA, _MOST_MARKED = 3, 8, 60
 
 
 def burnin_document(result: BurnInResult) -> Document:
@@ -101,7 +101,8 @@ def _advice(result: BurnInResult) -> list[str]:
 def _criteria(rulings: Sequence[Ruling]) -> Table:
     heads = ("", "criterion", "limit", "found", "interval", "where")
     rows = tuple(_criterion(each) for each in rulings)
-    short = tuple(_criterion(each) for each in _worst_first(rulings) if each.standing != "not applicable")
+    judged = [each for each in _worst_first(rulings) if each.standing != "not applicable"]
+    short = tuple(_criterion(each) for each in judged[:_MOST_CRITERIA])
     sides = ("left", "left", "right", "right", "right", "left")
     return Table("Criteria.", heads, rows, sides, short=short, shrinks=True, drop=(4, 5), more="… and {} more: --all")
 
