@@ -23,10 +23,11 @@ Reader = Callable[[str, object], Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How a word of an option is called in help, and how it is read."""
+    """How a word of an option is called in help, and how it is read. `known`: all its words, where they are few."""
 
     metavar: str
     read: Reader | None = None
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

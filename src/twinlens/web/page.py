@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -49,6 +49,8 @@ class Answer:
 def respond(request: web.Request, answer: Answer) -> web.Response:
     """The answer in the form that the address asks for."""
     form = request.query.get(AS, "")
+    if form == "part":
+        return web.json_response(part(request, answer), status=answer.status)
     if form == "json" and answer.json is not None:
         return web.json_response(answer.json(), status=answer.status)
     if form == "html" and answer.document is not None:
@@ -77,6 +79,24 @@ def page(request: web.Request, answer: Answer) -> str:
     )  # fmt: skip
 
 
+def part(request: web.Request, answer: Answer) -> dict[str, str]:
+    """What a page replaces when its form moves: the answer, and how to ask for it elsewhere. `charts=no`: without them,
+    since they take longer than the answer."""
+    from twinlens.reporting.document.block import Drawing
+
+    found, made = answer.document, templates()
+    if found is not None and request.query.get("charts") == "no":
+        found = replace(found, blocks=tuple(each for each in found.blocks if not isinstance(each, Drawing)))
+    inner = Markup(fragment(found, drawn=False)) if found is not None else ""
+    values = {"answer": answer, "inner": inner, "others": _others(request, answer),
+              "command": shlex.join(answer.command)}  # fmt: skip
+    return {
+        "document": made.get_template("document_part.html.j2").render(values) if found is not None else "",
+        "elsewhere": made.get_template("elsewhere.html.j2").render(values),
+        "wrong": str(answer.values.get("wrong", "")),
+    }
+
+
 def _is_here(path: str, entry: str) -> bool:
     return path == entry or (entry != "/" and path.startswith(f"{entry}/"))
 
@@ -85,7 +105,7 @@ def _others(request: web.Request, answer: Answer) -> list[tuple[str, str]]:
     """Addresses of the same answer in other forms, and their names."""
     forms = [("json", "JSON")] if answer.json is not None else []
     forms += [("html", "one HTML file"), ("markdown", "Markdown")] if answer.document is not None else []
-    kept = [(name, value) for name, value in request.query.items() if name not in (AS, "token")]
+    kept = [(name, value) for name, value in request.query.items() if name not in (AS, "charts", "token")]
     return [(f"{request.path}?{urlencode([*kept, (AS, form)])}", name) for form, name in forms]
 
 

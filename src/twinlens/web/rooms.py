@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from aiohttp import web
 
+from twinlens.web.ask.room import add as _ask
 from twinlens.web.page import Answer, respond
 from twinlens.web.static_files import static_file
 
@@ -13,7 +14,7 @@ Room = Callable[[web.Application], None]
 
 
 def rooms() -> Sequence[Room]:
-    return (_files, _home)
+    return (_files, _home, _ask)
 
 
 def _files(app: web.Application) -> None:

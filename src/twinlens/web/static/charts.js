@@ -6,6 +6,7 @@ for (const place of document.querySelectorAll("[data-chart]")) draw(place);
 export async function draw(place) {
   const spec = JSON.parse(place.querySelector("script[type='application/json']").textContent);
   const target = document.createElement("div");
+  target.setAttribute("aria-hidden", "true"); // the place names it, and tables hold its figures
   place.append(target);
   try {
     await window.vegaEmbed(target, spec, { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: false });

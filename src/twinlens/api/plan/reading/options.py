@@ -35,7 +35,7 @@ FILE, FOLDER, RUN, FLAG = Kind("FILE"), Kind("FOLDER"), Kind("RUN"), Kind("")
 
 def one(metavar: str, known: Collection[str]) -> Kind:
     """A word that is one of some."""
-    return Kind(metavar, lambda name, word: one_of(name, word, known))
+    return Kind(metavar, lambda name, word: one_of(name, word, known), tuple(known))
 
 
 Model = Annotated[

@@ -1,0 +1,1 @@
+"""Asking in a browser: forms made of questions, plans, claims, comparisons, words, and the batching lab."""
