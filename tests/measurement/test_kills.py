@@ -22,15 +22,14 @@ from twinlens.errors import BadInput, Interrupted
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.study_folder import is_held
 from twinlens.measurement.worker_process import raise_for
+from twinlens.record.process import is_gone, this_process
 from twinlens.record.store import (
     create_run,
     create_study,
     end_study,
     find_runs,
     is_ended,
-    is_gone,
     read_run,
-    this_process,
     update_run,
 )
 from twinlens.spec.load import dump

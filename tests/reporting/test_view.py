@@ -12,8 +12,9 @@ from twinlens.record.finding import Finding
 from twinlens.reporting.load_kind import kind_of
 from twinlens.reporting.point_name import point_names
 from twinlens.reporting.report.executor import _machine_line
-from twinlens.reporting.view import could_hide, in_order, runs_word, view, why_not_valid
+from twinlens.reporting.view import in_order, runs_word, view, why_not_valid
 from twinlens.reporting.wording.finding import label_words
+from twinlens.reporting.wording.steadiness import could_hide
 from twinlens.stats.summary.group import group
 
 

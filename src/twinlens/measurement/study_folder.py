@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.record.store import create_study, end_run, is_here, read_record, update_study
+from twinlens.record.process import is_here
+from twinlens.record.store import create_study, end_run, read_record, update_study
 from twinlens.spec.study import Study
 from twinlens.system.interrupts import interrupt_once
 from twinlens.system.limit_keeper import refuse_left

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import hmac
-import json
-import os
-import secrets
-import tempfile
-from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
+from twinlens.measurement.seal import is_sealed, seal_of
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.stats.run_summary import SUMMARY_SCHEMA, from_json, summarise, to_json
 from twinlens.stats.summary.group import Summary
-from twinlens.system.document import read_bytes, read_json, refuse_irregular
-from twinlens.system.home_folder import cache_folder
+from twinlens.system.document import read_json, refuse_irregular
 from twinlens.version import __version__
 
 _MADE = "_summary"
@@ -66,12 +59,6 @@ def _stored(run: Run) -> Summary | None:
         return None
 
 
-# A summary is believed where this user's own program made it, from the very bytes that lie beside it.
-#
-# The key is made once and lies in the user's cache. Whoever edits a summary, or brings one along, has no such key: what
-# they say is computed again from the rows.
-
-_KEY_BYTES = 32
 _METRICS = ("stats", "record", "theory", "spec")
 """Folders of this package that decide a figure."""
 
@@ -87,35 +74,6 @@ def digest_of(run: Run) -> str:
         with path.open("rb") as file:
             whole.update(path.name.encode() + b"\0" + hashlib.file_digest(file, "blake2b").digest())
     return whole.hexdigest()
-
-
-def seal_of(summary: Mapping[str, Any]) -> str | None:
-    """The seal on the content of a summary.json; None where this user has no key and none can be kept."""
-    try:
-        key = _key()
-    except (OSError, ValueError):
-        return None
-    content = json.dumps(summary, sort_keys=True).encode()
-    return hmac.new(key, content, "sha256").hexdigest() if len(key) == _KEY_BYTES else None
-
-
-def is_sealed(summary: Mapping[str, Any], seal: object) -> bool:
-    """Whether `seal` is the one that this user's program puts on this content."""
-    right = seal_of(summary)
-    return right is not None and isinstance(seal, str) and hmac.compare_digest(right.encode(), seal.encode())
-
-
-def _key() -> bytes:
-    path = cache_folder() / "summary-key"
-    with contextlib.suppress(FileNotFoundError):
-        return read_bytes(path, _KEY_BYTES)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent) as fresh:  # for its owner only
-        fresh.write(secrets.token_bytes(_KEY_BYTES))
-        fresh.flush()
-        with contextlib.suppress(FileExistsError):  # another process was first
-            os.link(fresh.name, path)
-    return read_bytes(path, _KEY_BYTES)
 
 
 @lru_cache(maxsize=1)

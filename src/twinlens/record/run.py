@@ -25,7 +25,6 @@ from twinlens.spec.study import RunSpec
 
 State = Literal["running", "finished", "interrupted", "failed"]
 Place = Literal["here", "elsewhere", "recorded", "simulated"]
-RUN_SCHEMA = 1
 ROWS: dict[Lens, tuple[str, pa.Schema]] = {
     "training": ("steps", STEP_SCHEMA),
     "inference": ("requests", REQUEST_SCHEMA),

@@ -21,10 +21,10 @@ from twinlens.reporting.load_kind import (
 from twinlens.reporting.point_name import point_names, precision_of
 from twinlens.reporting.text.equal_steps import at_equal_steps
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short
+from twinlens.reporting.wording.steadiness import could_hide
 from twinlens.spec.precision import PRECISIONS, Lens
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.stats.summary.group import Group, Summary, group, once
-from twinlens.units import digits
 
 LENSES: tuple[Lens, ...] = ("training", "inference", "collective")
 Material = tuple[Run, Summary]
@@ -215,14 +215,6 @@ def why_not_valid(member: Group, word: Callable[[str], str] = label_words) -> st
     if member.verdict.reason is not None:
         told.insert(0, f"{word(member.label)} in all runs together ({clause_of(member.verdict.reason)})")
     return f"not valid: {'; '.join(told) or clean(member.label)}"
-
-
-def could_hide(change: float | None) -> str:
-    """Why something is provisional."""
-    if change is None:
-        return "nothing wrong was seen, but too little to show a change"
-    hidden = "even a change of 100 %" if change >= 1 else f"a change of less than {digits(100 * change, 2)} %"
-    return f"nothing wrong was seen, but {hidden} could hide; intervals include it"
 
 
 def _reason(label: str, sentences: Sequence[str], runs: int) -> str:

@@ -13,6 +13,7 @@ from aiohttp import web
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
+from twinlens.reporting.display import clean
 from twinlens.reporting.document import environment as documents
 from twinlens.reporting.document.block import Document
 from twinlens.reporting.document.html import fragment
@@ -115,4 +116,5 @@ def templates() -> Environment:
     ours = documents.environment().overlay()
     assert ours.loader is not None
     ours.loader = ChoiceLoader([PackageLoader("twinlens.web"), ours.loader])
+    ours.filters = {**ours.filters, "printable": clean}
     return ours

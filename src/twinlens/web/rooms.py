@@ -8,13 +8,14 @@ from aiohttp import web
 
 from twinlens.web.ask.room import add as _ask
 from twinlens.web.page import Answer, respond
+from twinlens.web.runs.room import add as _runs
 from twinlens.web.static_files import static_file
 
 Room = Callable[[web.Application], None]
 
 
 def rooms() -> Sequence[Room]:
-    return (_files, _home, _ask)
+    return (_files, _home, _ask, _runs)
 
 
 def _files(app: web.Application) -> None:

@@ -6,8 +6,8 @@ from twinlens.errors import ExecutorFailed, GateFailed
 from twinlens.measurement.study import Outcome
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.beside import read_search
-from twinlens.reporting.view import could_hide
 from twinlens.reporting.wording.finding import clause_of, sentence_of
+from twinlens.reporting.wording.steadiness import could_hide
 from twinlens.spec.slo import Slo
 from twinlens.spec.study import RunSpec
 from twinlens.spec.workload.workload import InferenceWorkload

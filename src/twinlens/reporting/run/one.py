@@ -25,8 +25,8 @@ from twinlens.reporting.run.grid import absent_line, metric_blocks
 from twinlens.reporting.run.next_step import next_step
 from twinlens.reporting.run.subject import subject, workload_words
 from twinlens.reporting.text.fitted import CHARTS, EVERY
-from twinlens.reporting.view import could_hide
 from twinlens.reporting.wording.finding import clause_of, label_words, sentence_of, short, verdict_word
+from twinlens.reporting.wording.steadiness import could_hide
 from twinlens.stats.summary.group import Summary
 from twinlens.units import digits
 

@@ -9,6 +9,14 @@ from twinlens.reporting.wording.number import number, numbers, percent
 from twinlens.units import BYTES, digits, show
 
 
+def could_hide(change: float | None) -> str:
+    """Why something is provisional."""
+    if change is None:
+        return "nothing wrong was seen, but too little to show a change"
+    hidden = "even a change of 100 %" if change >= 1 else f"a change of less than {digits(100 * change, 2)} %"
+    return f"nothing wrong was seen, but {hidden} could hide; intervals include it"
+
+
 def row_time(finding: Finding) -> str:
     return "latency per token" if "of" in finding.numbers else "row time"
 

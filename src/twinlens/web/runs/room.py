@@ -1,0 +1,26 @@
+"""The addresses of the room, and what the site keeps for it: the index, the notes, and the thread that reads."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiohttp import web
+
+from twinlens.web.place import PLACE
+from twinlens.web.runs.explorer import READER, explorer
+from twinlens.web.runs.index import INDEX, Index
+from twinlens.web.runs.notes import NOTES, Notes
+from twinlens.web.runs.reading import Reader
+
+
+def add(app: web.Application) -> None:
+    place = app[PLACE]
+    app[INDEX] = Index((*place.folders, place.out))
+    app[NOTES] = Notes(place.out)
+    app[READER] = Reader(app[INDEX])
+    app.on_cleanup.append(_end)
+    app.router.add_get("/runs", explorer)
+
+
+async def _end(app: web.Application) -> None:
+    await asyncio.to_thread(app[READER].end)
