@@ -122,8 +122,10 @@ def as_json(shown: Shown) -> dict[str, Any]:
     return {
         "runs": {part.lens: {"total": part.total, "page": part.page, "pages": part.pages,
                              "rows": [entry_json(each) for each in part.entries]} for part in shown.parts},
-        "facets": {each.name: [{"value": value, "runs": count, "chosen": chosen} for value, count, chosen in each.values]
-                   for each in shown.chosen.offers},
+        "facets": {
+            offer.name: [{"value": value, "runs": count, "chosen": chosen} for value, count, chosen in offer.values]
+            for offer in shown.chosen.offers
+        },
         "found": len(shown.listing.runs),
         "unread": shown.unread,
         "cut": shown.listing.cut or None,

@@ -37,8 +37,9 @@ Stamp = tuple[int, int, int, int]
 class Row:
     """Facts of a run in words. `validity`: valid, provisional, not valid, running, unreadable or not judged yet.
 
-    `origin`: measured, simulated, quoted, replayed or interactive. `why`: why it may not be compared, "" where it may; `doubt`: why it is provisional.
-    `metric`: the id of the sustained rate, `rate` its value with its unit, `beside` interval and n, "" for none.
+    `origin`: measured, simulated, quoted, replayed or interactive. `why`: why it may not be compared, "" where it may;
+    `doubt`: why it is provisional. `study`: the name that was asked. `metric`: the id of the sustained rate, `rate` its
+    value with its unit, `beside` interval and n, "" for none.
     """
 
     lens: str = ""
@@ -168,8 +169,8 @@ def _rate(lens: str, metrics: dict[str, Any]) -> tuple[str, str, str]:
         if name in metrics:
             found = decode(Estimate, {key: each for key, each in metrics[name].items() if key != "spread"})
             if found.value is not None:
-                many = f"n = {found.n:,}" if found.n else ""
-                return name, display.value(found), " · ".join(filter(None, (display.bounds(found) or "no interval", many)))
+                many = f" · n = {found.n:,}" if found.n else ""
+                return name, display.value(found), f"{display.bounds(found) or 'no interval'}{many}"
     return "", "", ""
 
 
