@@ -106,10 +106,13 @@ def test_pure_layers_read_no_clock_no_environment_and_no_global_chance(imported:
             assert imported[file] & impure <= allowed.get(name, set()), name
 
 
+_COMMANDS = ("launch/watchdog.py", "launch/balancer.py", "system/limit_keeper.py", "web/work/keeper.py")
+"""With a worker: the keepers of a power limit and of a job, and the guard and the balancer of servers."""
+
+
 def test_only_the_command_line_prints_exits_and_reads_its_arguments(trees: dict[Path, ast.Module]) -> None:
     for file in FILES:
-        # A worker, the keeper of a power limit, and the guard and the balancer of servers, are commands of their own.
-        own = any(map(file.match, ("launch/watchdog.py", "launch/balancer.py", "system/limit_keeper.py")))
+        own = any(map(file.match, _COMMANDS))
         if "cli" in file.parts or file.name == "worker.py" or own:
             continue
         for node in ast.walk(trees[file]):

@@ -17,7 +17,12 @@ def this_process() -> dict[str, Any]:
     A number is used again, a number with its start is not; after a boot all are gone. The host is the machine's name
     and the namespace in which the number holds: of another one nothing can be said.
     """
-    return {"pid": os.getpid(), "start_ticks": _start_ticks("self"), "boot": _boot(), "host": _host()}
+    return process_of(os.getpid())
+
+
+def process_of(pid: int) -> dict[str, Any]:
+    """The same of another process of this host, which lives now."""
+    return {"pid": pid, "start_ticks": _start_ticks(pid), "boot": _boot(), "host": _host()}
 
 
 def is_gone(process: Any) -> bool:

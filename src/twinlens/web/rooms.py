@@ -10,12 +10,13 @@ from twinlens.web.ask.room import add as _ask
 from twinlens.web.page import Answer, respond
 from twinlens.web.runs.room import add as _runs
 from twinlens.web.static_files import static_file
+from twinlens.web.work.room import add as _work
 
 Room = Callable[[web.Application], None]
 
 
 def rooms() -> Sequence[Room]:
-    return (_files, _home, _ask, _runs)
+    return (_files, _home, _ask, _runs, _work)
 
 
 def _files(app: web.Application) -> None:

@@ -1,0 +1,48 @@
+"""A site as a browser asks it: pages by GET, forms with their token and their origin."""
+
+from __future__ import annotations
+
+import http.client
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import urlencode, urlsplit
+
+from twinlens.web.door import FORM
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """`url` ends in "/"; `token` goes with forms."""
+
+    url: str
+    token: str
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and body."""
+        status, _, body = _asked(self.url, path, "GET", None, {})
+        return status, body
+
+    def post(self, path: str, fields: Mapping[str, str], accept: str = "*/*") -> tuple[int, dict[str, str], str]:
+        """Status, headers and body of a form of this site."""
+        body = urlencode({FORM: self.token, **fields})
+        kind = "application/x-www-form-urlencoded"
+        headers = {"Origin": self.url.rstrip("/"), "Content-Type": kind, "Accept": accept}
+        return _asked(self.url, path, "POST", body, headers)
+
+
+def site_at(url: str) -> Site:
+    """The site at an address, with the token that its pages hold."""
+    page = _asked(url, "/work", "GET", None, {})[2]
+    found = re.search(r'name="twinlens-form" content="([^"]+)"', page)
+    assert found is not None
+    return Site(url, found[1])
+
+
+def _asked(
+    url: str, path: str, method: str, body: str | None, headers: Mapping[str, str]
+) -> tuple[int, dict[str, str], str]:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    connection.request(method, path, body=body, headers=dict(headers))
+    answer = connection.getresponse()
+    return answer.status, dict(answer.getheaders()), answer.read().decode()
