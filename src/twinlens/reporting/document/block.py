@@ -159,7 +159,7 @@ class Bar:
 class Bars:
     """Bars of one unit from 0, with a limit, each with its interval drawn. A page has them under `title`.
 
-    `is_drawn`: a terminal shows them too.
+    `is_drawn`: a terminal shows them too. `is_apart`: of different quantities, each at a scale of its own.
     """
 
     bars: tuple[Bar, ...]
@@ -168,6 +168,7 @@ class Bars:
     limit: float | None = None
     is_drawn: bool = False
     rank: int = 0
+    is_apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

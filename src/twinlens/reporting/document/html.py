@@ -232,9 +232,10 @@ def _kind(block: Block) -> str:
 def _bars(block: Bars) -> Iterator[Part]:
     """Bars from zero; nothing where no figure has a value."""
     known = [(each, float(each.figure.value)) for each in block.bars if each.figure.value is not None]
-    ends = [float(end) for each, value in known for end in (value, each.figure.high) if end is not None]
+    ends = [max(value, float(each.figure.high or 0.0)) for each, value in known]
     most = max([*ends, block.limit or 0.0], default=0.0) or 1.0
-    lengths = tuple(_length(each, value, most) for each, value in known)
+    lengths = tuple(_length(each, value, (end or 1.0) if block.is_apart else most)
+                    for (each, value), end in zip(known, ends, strict=True))  # fmt: skip
     if known:
         yield Part("bars", (block, *lengths), limit=_share(block.limit, most) if block.limit else "")
 

@@ -10,7 +10,7 @@ from twinlens.reporting.document.block import DETAIL, Block, Document, Line, Row
 from twinlens.reporting.wording.claim import QUANTITIES
 from twinlens.reporting.wording.finding import clause_of, sentence_of
 
-_TONES: dict[str, Tone] = {
+TONES: dict[str, Tone] = {
     "holds": "good", "holds under an assumption": "doubt", "incomplete": "doubt", "wrong": "bad",
 }  # fmt: skip
 _FIRST = 4
@@ -24,7 +24,7 @@ def claim_document(judged: Judged) -> Document:
 def _blocks(judged: Judged) -> Iterator[Block]:
     ruling = f"{judged.ruling[:1].upper()}{judged.ruling[1:]}."
     compared = " ".join(map(sentence_of, judged.of("claim-compared"))) or _subject(judged)
-    yield Line(f"{ruling} {compared}".strip(), _TONES[judged.ruling], is_lead=True)
+    yield Line(f"{ruling} {compared}".strip(), TONES[judged.ruling], is_lead=True)
     shown = sorted(judged.of("claim-computed"), key=lambda case: not case.numbers["decides"])
     for place, case in enumerate(shown):
         is_other = place > 0 and _figure(case) == _figure(shown[place - 1])

@@ -22,6 +22,7 @@ from twinlens.reporting.document.block import (
     cells,
     row,
 )
+from twinlens.reporting.plan.bands import bands
 from twinlens.reporting.wording.amount import amount, span
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.capacity import (
@@ -57,6 +58,10 @@ def _blocks(
     yield Line(answer_words(found), _TONES[found.is_met], is_lead=True)
     timed = [each for each in found.figures if each.unit in ("s", "tokens/s", "requests/s")]
     known = [each for each in timed if each.value is not None]
+    banded = [each for each in known if each.low is not None and each.high is not None]
+    most = [("at most", found.most)] if isinstance(found, ServingCapacity) else []
+    yield bands("Predicted, with bands.", [*((NAMES.get(each.name, each.name), each) for each in banded), *most],
+                apart=True)  # fmt: skip
     if known:
         yield _table(known, found.tails if isinstance(found, ServingCapacity) else ())
     for each in timed:

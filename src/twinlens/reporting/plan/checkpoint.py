@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from twinlens.planning.checkpoint import SavePlan
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Document, Line, row
+from twinlens.reporting.plan.bands import bands
 from twinlens.reporting.wording.finding import clause_of, sentence_of
 from twinlens.theory.figure import Figure, Input
 from twinlens.units import SECONDS, digits, show
@@ -19,6 +21,10 @@ def checkpoint_document(answer: SavePlan, notes: Sequence[Finding] = ()) -> Docu
 
 def _blocks(answer: SavePlan, notes: Sequence[Finding]) -> Iterator[Block]:
     yield Line(head_words(answer), is_lead=True)
+    half, twice = answer.beside
+    told = {"at half of it": half, "at the best": answer.kept, "at twice": twice, "as the run saves": answer.kept_now}
+    kept = [(name, replace(each, unit="share")) for name, each in told.items() if each is not None]
+    yield bands("Goodput by the time between saves.", kept)
     yield row("goodput", [kept_words(answer)])
     yield row("from", [input_line(each) for each in answer.kept.inputs[1:]], apart=True)
     yield row("formula", [sentence_of(note) for note in answer.notes()], apart=True)

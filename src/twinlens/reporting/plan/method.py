@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from twinlens.planning.method import Method, Way
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, Document, Line, Table, Tone, row
+from twinlens.reporting.plan.bands import bands
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.method import PARTS, WAYS, because_words, head_words, mark_words
 from twinlens.theory.figure import Figure
@@ -23,6 +24,8 @@ def method_document(answer: Method, notes: Sequence[Finding] = ()) -> Document:
 
 def _blocks(answer: Method, notes: Sequence[Finding]) -> Iterator[Block]:
     yield Line(head_words(answer), "good" if answer.chosen else "bad", is_lead=True)
+    costs = [(WAYS[way.name], way.cost) for way in answer.ways]
+    yield bands(f"Dollars in {answer.asked.need.months} months.", costs)
     yield _table(answer)
     if answer.chosen and answer.chosen.meets:
         yield row("because", because_words(answer.chosen))

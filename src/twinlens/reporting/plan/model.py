@@ -8,6 +8,7 @@ from twinlens.planning.models import Candidate, Choice
 from twinlens.record.finding import Finding
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import Arithmetic, Block, Cell, Document, Line, Table, Tone, cells, row
+from twinlens.reporting.plan.bands import bands
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.theory.figure import Figure
 from twinlens.units import digits
@@ -22,6 +23,7 @@ def model_document(choice: Choice, notes: Sequence[Finding] = ()) -> Document:
 
 def _blocks(choice: Choice, notes: Sequence[Finding]) -> Iterator[Block]:
     yield Line(head_words(choice), "good" if choice.best else "bad", is_lead=True)
+    yield bands("Time per token of each model.", [(clean(each.name, 60), each.tpot) for each in choice.candidates])
     rows = tuple(_row(each, choice) for each in choice.candidates)
     yield Table("Each model on this machine; → marks the Pareto set.", _HEADS, rows,
                 ("left", "left", "right", "right", "right", "right", "right", "left"), remarks=True)  # fmt: skip

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from twinlens.planning.roi import FRONTIER_MONTHS, Roi, Swing
 from twinlens.record.finding import Finding
 from twinlens.reporting.document.block import DETAIL, Arithmetic, Block, Cell, Document, Drawing, Line, Table, row
+from twinlens.reporting.plan.bands import bands
 from twinlens.reporting.plan.cost import prices
 from twinlens.reporting.wording.amount import WAYS, money_words
 from twinlens.reporting.wording.finding import clause_of
@@ -36,6 +37,8 @@ def roi_document(answer: Roi, notes: Sequence[Finding] = ()) -> Document:
 def _blocks(answer: Roi, notes: Sequence[Finding]) -> Iterator[Block]:
     months, currency = answer.months[-1], answer.terms.currency
     yield Line(f"{verdict_words(answer)} {pays_words(answer)}", is_lead=True)
+    ways = zip(answer.terms.ways(), answer.costs(answer.months[-1]), strict=True)
+    yield bands(f"Costs over {answer.months[-1]} months, in money of today.", [(WAYS[way], each) for way, each in ways])
     yield Drawing(partial(_charts, answer))
     yield _table(answer)
     yield row("used at", [_share(answer.shares(each)[0], each) for each in answer.months])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from twinlens.web.ask import plan
+from twinlens.web.ask import claim, explain, plan
 
 
 def add(app: web.Application) -> None:
     """Put them into the application."""
     app.router.add_get("/plan", plan.overview)
     app.router.add_get("/plan/{verb}", plan.verb)
+    app.router.add_get("/claim", claim.sentence)
+    app.router.add_post("/claim", claim.text)
+    app.router.add_get("/explain", explain.search)
+    app.router.add_get("/explain/{word}", explain.word)
