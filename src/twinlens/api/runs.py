@@ -110,7 +110,7 @@ def show(*runs: str | Path | Run | Iterable[Run], **words: Unpack[ShowWords]) ->
 
 
 def answer_at(given: Sequence[Any]) -> BurninResult | TuneResult | None:
-    """The burn-in or the tuning of a folder or of a pack, as far as it is, where that is all that was given; else None."""
+    """The burn-in or the tuning of a folder or a pack, as far as it is, where that is all that was given; else None."""
     only = _alone_in(_place(Path(given[0]))) if len(given) == 1 and isinstance(given[0], str | Path) else None
     if only is not None and (only / BURNIN_FILE).is_file():
         from twinlens.api.measuring.burnin import shown

@@ -32,7 +32,7 @@ class Answer:
     """What a page shows. `above`, `below`: templates of its own around the document, with their `values`.
 
     `json`: the same as plain data. `command`: words of the command line that ask it; `python`: the same in Python.
-    `scripts`: modules of `static` that it loads.
+    `scripts`, `styles`: modules and style sheets of `static` that it loads.
     """
 
     title: str
@@ -44,6 +44,7 @@ class Answer:
     command: Sequence[str] = ()
     python: str = ""
     scripts: tuple[str, ...] = ()
+    styles: tuple[str, ...] = ()
     status: int = 200
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from twinlens.errors import BadInput
+from twinlens.web.ask.words import STYLES
 from twinlens.web.page import AS, Answer, respond
 
 _MOST_LETTERS = 200_000
@@ -35,7 +36,7 @@ async def text(request: web.Request) -> web.Response:
 
 def _of_sentence(request: web.Request, text: str) -> web.Response:
     if not text:
-        return respond(request, Answer("Does it hold?", above="claim.html.j2", values=_values("", "")))
+        return respond(request, Answer("Does it hold?", above="claim.html.j2", styles=STYLES, values=_values("", "")))
     from twinlens.api.judging.claim import claim
     from twinlens.reporting.judging.claim import claim_document
 
@@ -46,7 +47,7 @@ def _of_sentence(request: web.Request, text: str) -> web.Response:
     except BadInput as refused:
         return _refused(request, refused, _values(text, ""))
     return respond(request, Answer(
-        "Does it hold?", claim_document(found.judged), above="claim.html.j2", values=_values(text, ""),
+        "Does it hold?", claim_document(found.judged), above="claim.html.j2", styles=STYLES, values=_values(text, ""),
         json=found.to_json, command=("twinlens", "claim", text),
         python=f"import twinlens as tl\n\ntl.claim({text!r})",
     ))  # fmt: skip
@@ -62,7 +63,8 @@ def _of_page(request: web.Request, text: str) -> web.Response:
     except BadInput as refused:
         return _refused(request, refused, _values("", text))
     return respond(request, Answer(
-        "Do they hold?", found.document(), above="claim.html.j2", values=_values("", text), json=found.to_json
+        "Do they hold?", found.document(), above="claim.html.j2", styles=STYLES, values=_values("", text),
+        json=found.to_json,
     ))  # fmt: skip
 
 
@@ -74,4 +76,4 @@ def _refused(request: web.Request, refused: BadInput, values: dict[str, Any]) ->
     if request.query.get(AS):
         raise refused
     told = values | {"wrong": str(refused), "code": refused.code}
-    return respond(request, Answer("Does it hold?", above="claim.html.j2", values=told, status=400))
+    return respond(request, Answer("Does it hold?", above="claim.html.j2", styles=STYLES, values=told, status=400))

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from aiohttp import web
 from markupsafe import Markup
 
+from twinlens.web.ask.words import STYLES
 from twinlens.web.page import Answer, respond
 
 _MOST_FOUND = 60
@@ -37,7 +38,7 @@ def _search(request: web.Request) -> web.Response:
         found = []
         kinds = [(kind, [(name, find(name).title) for name in names(kind)]) for kind in KINDS]
     values = {"asked": asked, "found": found[:_MOST_FOUND], "count": len(found), "kinds": kinds}
-    return respond(request, Answer("What does it mean?", above="words.html.j2", values=values,
+    return respond(request, Answer("What does it mean?", above="words.html.j2", styles=STYLES, values=values,
                                    command=("twinlens", "explain"),
                                    json=lambda: [{"word": name, "title": title} for name, title, _ in found]
                                    or {kind: [name for name, _ in members] for kind, members in kinds}))  # fmt: skip
@@ -62,7 +63,7 @@ def _word(request: web.Request, asked: str) -> web.Response:
     title = text.partition("\n")[0].removeprefix("# ").strip()
     values = {"text": Markup(_html(text.partition("\n")[2]))}  # our own page, escaped by the renderer
     return respond(request, Answer(
-        title, above="word.html.j2", values=values, command=("twinlens", "explain", asked),
+        title, above="word.html.j2", styles=STYLES, values=values, command=("twinlens", "explain", asked),
         python=f"import twinlens as tl\n\ntl.explain({asked!r})", json=lambda: {"word": asked, "text": text},
     ))  # fmt: skip
 

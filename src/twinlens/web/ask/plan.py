@@ -10,6 +10,7 @@ from aiohttp import web
 from twinlens.pages.verbs import verbs
 from twinlens.record.codec import encode
 from twinlens.reporting.document.block import Line
+from twinlens.web.ask.words import STYLES
 from twinlens.web.page import AS, Answer, respond
 from twinlens.web.place import place_of
 
@@ -41,7 +42,7 @@ async def overview(request: web.Request) -> web.Response:
     tree = [(head, [(each, QUESTIONS[each], table[f"plan {each}"]["summary"]) for each in members])
             for head, members in _TREE]  # fmt: skip
     values = {"tree": tree}
-    return respond(request, Answer("What do you want to know?", above="plan.html.j2", values=values,
+    return respond(request, Answer("What do you want to know?", above="plan.html.j2", styles=STYLES, values=values,
                                    command=("twinlens", "plan", "--help")))  # fmt: skip
 
 
@@ -74,7 +75,7 @@ def _answered(request: web.Request, short: str) -> web.Response:
     document = found.document() if found is not None else None
     values["lead"] = next((each.text for each in document.blocks if isinstance(each, Line)), "") if document else ""
     return respond(request, Answer(
-        QUESTIONS[short], document, above="ask.html.j2", values=values,
+        QUESTIONS[short], document, above="ask.html.j2", styles=STYLES, values=values,
         json=(lambda: encode(found.to_json())) if found is not None else None, command=asked.command,
         python=asked.python, scripts=("ask.js",), status=400 if asked.wrong else 200,
     ))  # fmt: skip

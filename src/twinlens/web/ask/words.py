@@ -13,6 +13,8 @@ from twinlens.pages.verbs import Row, verbs
 from twinlens.web.page import AS
 
 CODE = "TL270"
+STYLES = ("ask.css",)
+"""The style sheet of this room's pages, beside that of the site."""
 Words = dict[str, Any]
 """What was said, by the field of the question: a str, True of a flag, or several in a tuple."""
 RUN = "RUN"
