@@ -23,6 +23,7 @@ from twinlens.web.place import place_of
 
 NAVIGATION = (("/", "Home"), ("/runs", "Runs"), ("/compare", "Compare"), ("/plan", "Plan"), ("/claim", "Claims"),
               ("/lab", "Batching lab"), ("/measure", "Measure"), ("/chat", "Chat"), ("/explain", "Words"))  # fmt: skip
+MEANING = "/explain/"
 AS = "as"
 """The word of an address that asks for another form of the same answer: json, html, markdown."""
 
@@ -69,7 +70,7 @@ def respond(request: web.Request, answer: Answer) -> web.Response:
 
 def page(request: web.Request, answer: Answer) -> str:
     """The whole page: the frame of the site around the answer."""
-    inner = fragment(answer.document, drawn=False) if answer.document is not None else ""
+    inner = fragment(answer.document, drawn=False, elsewhere=MEANING) if answer.document is not None else ""
     scripts = (*answer.scripts, *(("charts.js",) if "data-chart" in inner else ()))
     place, made = place_of(request), templates()
     values = {**answer.values, "form_name": FORM, "form_token": place.form, "query": dict(request.query)}
@@ -89,7 +90,7 @@ def part(request: web.Request, answer: Answer) -> dict[str, str]:
     found, made = answer.document, templates()
     if found is not None and request.query.get("charts") == "no":
         found = replace(found, blocks=tuple(each for each in found.blocks if not isinstance(each, Drawing)))
-    inner = Markup(fragment(found, drawn=False)) if found is not None else ""
+    inner = Markup(fragment(found, drawn=False, elsewhere=MEANING)) if found is not None else ""
     values = {"answer": answer, "inner": inner, "others": _others(request, answer),
               "command": shlex.join(answer.command)}  # fmt: skip
     return {

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from twinlens.reporting.display import clean
 from twinlens.reporting.document.block import (
@@ -91,10 +92,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What all parts of a page share: the metrics that it defines, how many tables it has, and how charts are drawn."""
+    """What all parts of a page share: the metrics that it defines, how many tables it has, and how charts are drawn.
+
+    `elsewhere`: where the meaning of all others stands; "" for a file, which is alone.
+    """
 
     defined: frozenset[str]
     drawn: bool = True
+    elsewhere: str = ""
     places: Iterator[int] = field(default_factory=lambda: count(1))
 
 
@@ -108,9 +113,12 @@ def html(document: Document, *, unfolded: bool = False) -> str:
     return text.replace("<details", "<details open") if unfolded else text
 
 
-def fragment(document: Document, *, drawn: bool = True) -> str:
-    """The blocks alone, for a page of a site. `drawn`: charts as SVG; else as specifications that the page draws."""
-    page = _Page(frozenset(_defined(document.blocks)), drawn)
+def fragment(document: Document, *, drawn: bool = True, elsewhere: str = "") -> str:
+    """The blocks alone, for a page of a site. `drawn`: charts as SVG; else as specifications that the page draws.
+
+    `elsewhere`: the address before the id of a metric that the document does not define; "": such have no link.
+    """
+    page = _Page(frozenset(_defined(document.blocks)), drawn, elsewhere)
     made = environment().get_template("blocks.html.j2").make_module()
     return str(made.body(list(_parts(_below_head(document), page)), _MANY))  # type: ignore[attr-defined]
 
@@ -201,10 +209,16 @@ def _tables(table: Table, page: _Page) -> Iterator[Part]:
 
 
 def _table(table: Table, page: _Page) -> Part:
-    keys, row_keys = (tuple(key if key in page.defined else "" for key in each) for each in
-                      (table.keys, table.row_keys))  # fmt: skip
+    keys, row_keys = (tuple(_meaning(key, page) for key in each) for each in (table.keys, table.row_keys))
     notes = () if table.reasons else dict.fromkeys(cell.why for row in table.rows for cell in row if cell.why)
     return Part("table", (replace(table, keys=keys, row_keys=row_keys),), (), tuple(notes), next(page.places))
+
+
+def _meaning(key: str, page: _Page) -> str:
+    """The address of a metric's meaning; "" where there is none."""
+    if key in page.defined:
+        return f"#metric-{key}"
+    return f"{page.elsewhere}{quote(key)}" if key and page.elsewhere else ""
 
 
 _KINDS: dict[type, str] = {

@@ -50,7 +50,7 @@ def method_blocks(view: View) -> Iterator[Block]:
 
 def _runs(view: View) -> Table:
     rows = tuple(
-        (Cell(run.id), Cell(run.state), Cell(f"{summary.rows:,}"),
+        (Cell(clean(run.id)), Cell(run.state), Cell(f"{summary.rows:,}"),
          Cell(str(run.spec.seed)) if is_driven(run) else Cell("unknown", "dim"),
          Cell(label_words(summary.label)), Cell(_why(summary)))
         for run, summary in view.material

@@ -90,7 +90,8 @@ class Index:
 
     def find(self, id: str) -> Found | None:
         """What an address names; None where there is no such thing (any more). No other path is ever made of it."""
-        return self.listing().by_id.get(id)
+        found = self.listing().by_id.get(id)
+        return found if found is not None and os.path.lexists(found.path) else None
 
     def kept(self, found: Found) -> Row | None:
         """The row as it was last read, None where it was not."""

@@ -11,6 +11,8 @@ from twinlens.web.runs.explorer import READER, explorer
 from twinlens.web.runs.index import INDEX, Index
 from twinlens.web.runs.notes import NOTES, Notes
 from twinlens.web.runs.reading import Reader
+from twinlens.web.runs.rows import rows_page
+from twinlens.web.runs.run_page import note, run_page
 
 
 def add(app: web.Application) -> None:
@@ -20,6 +22,9 @@ def add(app: web.Application) -> None:
     app[READER] = Reader(app[INDEX])
     app.on_cleanup.append(_end)
     app.router.add_get("/runs", explorer)
+    app.router.add_get("/runs/{id}", run_page)
+    app.router.add_get("/runs/{id}/rows", rows_page)
+    app.router.add_post("/runs/{id}/note", note)
 
 
 async def _end(app: web.Application) -> None:
