@@ -13,7 +13,7 @@ from twinlens.errors import BadInput, TwinlensError
 from twinlens.system.processes import one_blas_thread
 from twinlens.web.ask.found import folder_of
 from twinlens.web.ask.words import CODE, RUN, Words, command_of, example_of, options_of, python_of, row_of, words_of
-from twinlens.web.place import Place
+from twinlens.web.runs.index import Index
 
 _LATER = ("fit", "capacity", "choose", "cost", "roi")
 """Verbs of planning whose modules are loaded ahead: those with sliders."""
@@ -34,7 +34,7 @@ class Asked:
     is_example: bool = False
 
 
-def ask(place: Place, name: str, query: Sequence[tuple[str, str]], *, this: Path | None = None) -> Asked:
+def ask(index: Index, name: str, query: Sequence[tuple[str, str]], *, this: Path | None = None) -> Asked:
     """Ask a verb of planning by its name; without words its own example. `this`: the probe of this machine.
 
     Never raises for wrong words: `wrong` says them. Raises BadInput (TL204) for a verb that there is not.
@@ -45,7 +45,7 @@ def ask(place: Place, name: str, query: Sequence[tuple[str, str]], *, this: Path
     try:
         asked = words_of(name, query)
         words = asked or example_of(name)
-        given = _resolved(place, name, words, this)
+        given = _resolved(index, name, words, this)
         found = called(name, given) if given else None
         told = {**words, **{key: word for key, word in given.items() if isinstance(word, Path) and key != "probe"}}
         return Asked(name, verb, words, found, "", "", command_of(name, told), python_of(name, told), not asked)
@@ -69,14 +69,14 @@ def called(name: str, words: Words) -> Any:
     return function(*runs, **{key: word for key, word in words.items() if key != "runs"})
 
 
-def _resolved(place: Place, name: str, words: Words, this: Path | None) -> Words:
+def _resolved(index: Index, name: str, words: Words, this: Path | None) -> Words:
     """The words with the folders of runs in place of their ids, and the probe of this machine in place of "this"."""
     made = dict(words)
     for option in options_of(row_of(name)):
         word = made.get(option["field"])
         if option.get("metavar") == RUN and word is not None:
             ids = word if isinstance(word, tuple) else (word,)
-            folders = tuple(folder_of(place, str(each)) for each in ids)
+            folders = tuple(folder_of(index, str(each)) for each in ids)
             made[option["field"]] = folders if option.get("many") else folders[0]
     if made.get("device") == "this":
         if this is None:

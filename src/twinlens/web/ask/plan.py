@@ -12,7 +12,7 @@ from twinlens.record.codec import encode
 from twinlens.reporting.document.block import Line
 from twinlens.web.ask.words import STYLES
 from twinlens.web.page import AS, Answer, respond
-from twinlens.web.place import place_of
+from twinlens.web.runs.index import index_of
 
 QUESTIONS = {
     "fit": "Will it fit?",
@@ -61,7 +61,7 @@ def _answered(request: web.Request, short: str) -> web.Response:
     from twinlens.web.ask.words import row_of
 
     name = f"plan {short}"
-    asked = ask(place_of(request), name, list(request.query.items()))
+    asked = ask(index_of(request), name, list(request.query.items()))
     is_page = request.query.get(AS, "part") == "part"
     if asked.wrong and not is_page:
         return web.json_response({"error": asked.wrong, "code": asked.code}, status=400)

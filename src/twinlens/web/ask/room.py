@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from twinlens.web.ask import claim, explain, plan
+from twinlens.web.ask import claim, compare, explain, plan
 
 
 def add(app: web.Application) -> None:
@@ -15,3 +15,5 @@ def add(app: web.Application) -> None:
     app.router.add_post("/claim", claim.text)
     app.router.add_get("/explain", explain.search)
     app.router.add_get("/explain/{word}", explain.word)
+    app.router.add_get("/compare", compare.compare)
+    app.router.add_get("/diagnose", compare.diagnose)
