@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from twinlens.web.ask import claim, compare, explain, plan
+from twinlens.web.ask import claim, compare, explain, lab, plan
 
 
 def add(app: web.Application) -> None:
@@ -17,3 +17,4 @@ def add(app: web.Application) -> None:
     app.router.add_get("/explain/{word}", explain.word)
     app.router.add_get("/compare", compare.compare)
     app.router.add_get("/diagnose", compare.diagnose)
+    app.router.add_get("/lab", lab.lab)
