@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test test-slow test-trials test-vllm environments lint shown ladder reference changes docs bench clean browser
+.PHONY: all demo test test-slow test-trials test-vllm environments lint shown ladder reference changes docs site bench clean browser
 all: .venv/ready
 
 # Training in fp8 takes torchao, which nothing on a processor needs.
@@ -115,6 +115,10 @@ reference: .venv/ready
 docs: .venv/docs
 	$(BIN)/python -m benchmarks.site
 	cd build/docs && $(CURDIR)/$(BIN)/zensical build --clean --strict -f zensical.toml
+
+# Our own results as a site of plain files, in build/site.
+site: .venv/ready
+	mkdir -p build && $(BIN)/twinlens site docs/results -o build/site
 
 # What the next release will list, from changelog.d.
 changes: .venv/ready

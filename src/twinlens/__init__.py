@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from twinlens.spec.load import load, parse
     from twinlens.spec.study import RunSpec, Study
     from twinlens.stats.summary.group import Machine, Summary, Verdict
+    from twinlens.web.published.site import Published, site
 
 
 _NAMES = {
@@ -127,6 +128,7 @@ _NAMES = {
     "twinlens.spec.load": ("load", "parse"),
     "twinlens.spec.study": ("RunSpec", "Study"),
     "twinlens.stats.summary.group": ("Machine", "Summary", "Verdict"),
+    "twinlens.web.published.site": ("Published", "site"),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
@@ -167,6 +169,7 @@ __all__ = [
     "Prediction",
     "Probe",
     "Progress",
+    "Published",
     "QuotesResult",
     "RoiResult",
     "Run",
@@ -211,6 +214,7 @@ __all__ = [
     "rows",
     "show",
     "simulate",
+    "site",
     "summary",
     "table",
     "trainer_callback",

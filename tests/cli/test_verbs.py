@@ -16,8 +16,8 @@ from twinlens.cli.main import app
 from twinlens.version import __version__
 
 VERBS = (
-    "demo", "probe", "check", "measure", "tune", "burnin", "new", "show", "diagnose", "compare", "report", "claim",
-    "evidence", "plan", "explain", "list", "simulate",
+    "demo", "probe", "check", "measure", "tune", "burnin", "new", "show", "diagnose", "compare", "report", "browse",
+    "site", "claim", "evidence", "plan", "explain", "list", "simulate",
 )  # fmt: skip
 
 

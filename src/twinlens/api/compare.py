@@ -134,17 +134,9 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
         material += material_of((run,))
         if isinstance(runs, Path) and not run.sections.pairing:  # read here, and compared by its summary alone
             run.forget_rows()
-    by_summary = {id(summary): run for run, summary in material}
-    groups = group(summary for _, summary in material)
     folder = (runs if isinstance(runs, Path) else _above(chosen)).resolve()
     name_of_folder = folder.parent.name if folder.name == PACK else folder.name
-    made = []
-    for lens in LENSES:
-        mine = in_order([each for each in groups if each.lens == lens])
-        for name, each in zip(point_names(mine), mine, strict=True):
-            words = [name_of_folder] if is_named else []
-            words += [name] if not is_named or len(groups) > 1 else []
-            made.append(Side(" · ".join(words), each, tuple(by_summary[id(run)] for run in each.runs), name_of_folder))
+    made = sides_of(material, name_of_folder, is_named=is_named)
     kept = tuple(side for side in made if selects(asked, side))
     if len(kept) == 1 and asked and not is_named:
         return (replace(kept[0], name=_settings_words(asked)),)
@@ -152,6 +144,20 @@ def sides(runs: Runs, is_named: bool) -> tuple[Side, ...]:
         names = ", ".join(side.name for side in made[:6])
         raise BadInput(f"{folder} has no point with {_listed(asked)}; it has {names}", code="TL225")
     return kept
+
+
+def sides_of(material: Sequence[Material], folder: str, *, is_named: bool) -> list[Side]:
+    """The operating points among runs with their summaries, training first. `is_named`: with `folder` before each."""
+    by_summary = {id(summary): run for run, summary in material}
+    groups = group(summary for _, summary in material)
+    made = []
+    for lens in LENSES:
+        mine = in_order([each for each in groups if each.lens == lens])
+        for name, each in zip(point_names(mine), mine, strict=True):
+            words = [folder] if is_named else []
+            words += [name] if not is_named or len(groups) > 1 else []
+            made.append(Side(" · ".join(words), each, tuple(by_summary[id(run)] for run in each.runs), folder))
+    return made
 
 
 def _above(runs: Sequence[Run]) -> Path:

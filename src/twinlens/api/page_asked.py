@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from twinlens.api.number import port_of
 from twinlens.api.question import Kind, Question, argument, option, telling
-from twinlens.api.shared_options import FLAG, NAME, PAGE, Out
+from twinlens.api.shared_options import FILE, FLAG, FOLDER, NAME, PAGE, Out
 
 Runs = Annotated[tuple[Any, ...], argument("Run folders, study folders, or folders of them.", "RUN")]
 
@@ -18,6 +18,16 @@ class Report(Question):
     runs: Runs
     file: Annotated[Path, telling("Where the page is written.", PAGE, "-o", "--output")] = Path("report.html")
     all_: Annotated[bool, telling("Nothing is folded: every metric, chart and method in sight.", FLAG)] = False
+
+
+class Site(Question):
+    """Make a static site of evidence packs, each checked, for any host."""
+
+    packs: Annotated[tuple[Any, ...], argument("Evidence packs, or folders with them.", "PACK")]
+    to: Annotated[Path, telling("The folder of the site; a site that was there is replaced.", FOLDER, "-o", "--output")]
+    signers: Annotated[Path, option("Show only packs signed by one of these: ssh's allowed_signers.", FILE)] | None = (
+        None
+    )
 
 
 class Browse(Question):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from twinlens.api.measuring.burnin_asked import Burnin
 from twinlens.api.number import factor_of, money_of, ranks_of, whole_of
-from twinlens.api.page_asked import Browse, Report, Runs
+from twinlens.api.page_asked import Browse, Report, Runs, Site
 from twinlens.api.question import Kind, Question, Verb, argument, option, telling
 from twinlens.api.shared_options import (
     COUNT,
@@ -346,12 +346,13 @@ DIAGNOSE = _verb(Diagnose, "Read", "diagnose:run", "runs/STUDY")
 COMPARE = Verb("compare", (Compare, Ledger, Table, History), "runs/BEFORE runs/AFTER --fail-if 'TTFT p99 +5%'",
                run="twinlens.cli.verb.compare:run", head="Read")  # fmt: skip
 REPORT = _verb(Report, "Read", "report:run", "runs -o report.html")
-BROWSE = _verb(Browse, "Read", "browse:run", "runs")
+BROWSE = _verb(Browse, "Read", "report:browse", "runs")
+SITE = _verb(Site, "Read", "report:site", "docs/results -o site")
 CLAIM = _verb(Claim, "Read", "claim:run", "'70B Q4 does 45 tok/s on 1.79 TB/s'")
 EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")
 EXPLAIN = _verb(Explain, "Look up", "looking_up:explained", "ttft")
 LIST = _verb(List, "Look up", "looking_up:listed", "examples")
 VERBS = (
-    DEMO, MEASURE, TUNE, CHECK, NEW, PROBE, BURNIN, SHOW, DIAGNOSE, COMPARE, REPORT, BROWSE, CLAIM, EVIDENCE, SIMULATE,
-    EXPLAIN, LIST,
+    DEMO, MEASURE, TUNE, CHECK, NEW, PROBE, BURNIN, SHOW, DIAGNOSE, COMPARE, REPORT, BROWSE, SITE, CLAIM, EVIDENCE,
+    SIMULATE, EXPLAIN, LIST,
 )  # fmt: skip

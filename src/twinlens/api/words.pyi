@@ -100,6 +100,9 @@ class SimulateWords(TypedDict, total=False):
     dry: bool | None
     out: str | Path | None
 
+class SiteWords(TypedDict, total=False):
+    signers: str | Path | None
+
 class TuneWords(TypedDict, total=False):
     set_: str | Sequence[str] | None
     fresh: bool | None

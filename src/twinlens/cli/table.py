@@ -53,7 +53,7 @@ HEADS = {
 }  # fmt: skip
 """Heads of options of planning, by their names, unless an option names another."""
 FUNCTIONS: tuple[Any, ...] = (tl.burnin, tl.check, tl.claim, tl.compare, tl.demo, tl.evidence, tl.history, tl.ledger,
-                              tl.list, tl.measure, tl.new, tl.probe, tl.show, tl.simulate, tl.tune,
+                              tl.list, tl.measure, tl.new, tl.probe, tl.show, tl.simulate, tl.site, tl.tune,
                               *PLANS)  # fmt: skip
 """Every function whose keywords are those of a question."""
 _WORDS_HEAD = '''"""Keywords of the verbs, made from their questions by `make reference`."""

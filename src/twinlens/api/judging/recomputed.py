@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +34,45 @@ def recomputed(path: Path, about: Mapping[str, Any]) -> Iterator[Finding]:
     no run can have. `about`: its evidence.json."""
     try:
         with unpacked(path) as folder:
-            runs = _runs(folder, about)
-            if not runs or not about:
-                raise BadInput("it holds no run" if about else f"its {ABOUT} is none", code=UNREADABLE)
-            summaries = [summarise(run) for run in runs]
-            yield from _figures(folder, runs, summaries, about)
-            for run, summary in zip(runs, summaries, strict=True):
-                yield from implausible(run, summary)
-            told = [_told(about).get(_place(run, folder), {}) for run in runs]
-            yield from _texts(path, tuple(zip(runs, summaries, strict=True)), as_given(runs, told), about)
+            material = material_in(folder, about)
+            yield from follows(path, folder, material, about)
+            yield from readme_follows(path, about)
     except BadInput as error:
-        yield Finding("pack-unreadable", "disqualifies", "", {"why": in_one_line(str(error))})
+        yield unreadable(error)
+
+
+def unreadable(error: BadInput) -> Finding:
+    """That the runs of a pack cannot be read, and why."""
+    return Finding("pack-unreadable", "disqualifies", "", {"why": in_one_line(str(error))})
+
+
+def material_in(folder: Path, about: Mapping[str, Any]) -> tuple[Material, ...]:
+    """Every run of an unpacked pack with its figures, computed from its rows. Raises BadInput where there is none."""
+    runs = _runs(folder, about)
+    if not runs or not about:
+        raise BadInput("it holds no run" if about else f"its {ABOUT} is none", code=UNREADABLE)
+    return tuple((run, summarise(run)) for run in runs)
+
+
+def follows(path: Path, folder: Path, material: Sequence[Material], about: Mapping[str, Any]) -> Iterator[Finding]:
+    """What `recomputed` finds, but for the README, which alone says who measured."""
+    runs, summaries = [run for run, _ in material], [summary for _, summary in material]
+    yield from _figures(folder, runs, summaries, about)
+    for run, summary in material:
+        yield from implausible(run, summary)
+    told = [_told(about).get(_place(run, folder), {}) for run in runs]
+    yield from _texts(path, tuple(material), as_given(runs, told), about)
+
+
+def readme_follows(path: Path, about: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether the README of a pack of this version is the one that its evidence.json gives."""
+    if about.get("twinlens") != __version__:
+        return
+    with Archive(path) as archive:
+        packed = archive.text(README) if README in archive.names else ""
+        has_comparison = "comparison.txt" in archive.names
+    if packed not in [readme(about, is_signed=signed, has_comparison=has_comparison) for signed in (True, False)]:
+        yield Finding("pack-texts-differ", "disqualifies", "", named([README]))
 
 
 def about_run(run: Run, summary: Summary) -> dict[str, Any]:
@@ -116,20 +144,18 @@ def _figures(folder: Path, runs: list[Run], summaries: list[Summary], about: Map
 def _texts(
     path: Path, material: tuple[Material, ...], given: list[list[Run]], about: Mapping[str, Any]
 ) -> Iterator[Finding]:
-    """Tables, comparison, report and README, made again by the same version; and files that are none of a pack's."""
+    """Tables, comparison and report, made again by the same version; and files that are none of a pack's."""
     if about.get("twinlens") != __version__:
         yield Finding("pack-texts-unchecked", "warns", "", {"made_by": in_one_line(str(about.get("twinlens")), 40)})
         return
     made = texts_of(material) | comparison_texts(given)
     with Archive(path) as archive:
         names = archive.names
-        packed = {name: archive.text(name) for name in (*made, README) if name in names}
+        packed = {name: archive.text(name) for name in made if name in names}
     known = {README, ABOUT, SUMS, SIGNATURE, *made}
     if foreign := [name for name in names if name not in known and not is_of_runs(name)]:
         yield Finding("pack-added", "disqualifies", "", named(foreign))
     found = {name: compared(packed.get(name, ""), text) for name, text in made.items()}
-    readmes = [readme(about, is_signed=signed, has_comparison="comparison.txt" in made) for signed in (True, False)]
-    found[README] = "same" if packed.get(README) in readmes else "other"
     if wrong := sorted(name for name, how in found.items() if how == "other"):
         yield Finding("pack-texts-differ", "disqualifies", "", named(wrong))
     if other := sorted(name for name, how in found.items() if how == "drawn otherwise"):

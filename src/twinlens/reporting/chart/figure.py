@@ -206,7 +206,7 @@ def _svg(spec: str) -> str:
 
 def _safe(text: str, anchor: str, alt_text: str) -> str:
     """The SVG with ids of its own, described, and only with elements that draw. ValueError otherwise."""
-    root = ElementTree.fromstring(text)
+    root, clips = ElementTree.fromstring(text), dict[str, str]()
     for element in root.iter():
         element.tag = element.tag.removeprefix(f"{{{SVG}}}")
         if element.tag not in _ALLOWED:
@@ -217,9 +217,9 @@ def _safe(text: str, anchor: str, alt_text: str) -> str:
             if name in ("class", "role", "aria-roledescription", "aria-hidden"):
                 del element.attrib[name]  # one picture with one description, not a tree of unnamed parts
             elif name == "id":
-                element.set(name, f"{anchor}-{value}")
+                element.set(name, f"{anchor}-{_counted_anew(value, clips)}")
             elif "url(#" in value:
-                element.set(name, re.sub(r"url\(#", f"url(#{anchor}-", value))
+                element.set(name, f"url(#{anchor}-{_counted_anew(value.strip()[5:-1], clips)})")
     width = root.attrib.pop("width")
     root.attrib.pop("height")
     root.set("xmlns", SVG)
@@ -227,3 +227,11 @@ def _safe(text: str, anchor: str, alt_text: str) -> str:
     root.set("aria-label", alt_text)
     root.set("style", f"max-width:{1.15 * float(width):.0f}px")
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _counted_anew(name: str, clips: dict[str, str]) -> str:
+    """The id of a clip counted within its drawing: the library counts over all that its process has drawn."""
+    return clips.setdefault(name, f"clip{len(clips)}") if _CLIP.fullmatch(name) else name
+
+
+_CLIP = re.compile(r"clip\d+")

@@ -106,11 +106,17 @@ class _Page:
 def html(document: Document, *, unfolded: bool = False) -> str:
     """The page as text; everything foreign is escaped by the template. `unfolded`: every fold is open."""
     page = _Page(frozenset(_defined(document.blocks)))
-    links = [each for each in document.blocks if isinstance(each, Title | Section) and each.anchor and each.level == 2]
     text = environment().get_template("document.html.j2").render(
-        version=__version__, document=document, parts=list(_parts(_below_head(document), page)), many=_MANY, links=links
+        version=__version__, document=document, parts=list(_parts(_below_head(document), page)), many=_MANY,
+        links=links_of(document),
     )  # fmt: skip
     return text.replace("<details", "<details open") if unfolded else text
+
+
+def links_of(document: Document) -> list[tuple[str, str]]:
+    """Anchor and text of each part that a page lists at its head."""
+    return [(each.anchor, each.text) for each in document.blocks
+            if isinstance(each, Title | Section) and each.anchor and each.level == 2]  # fmt: skip
 
 
 def fragment(document: Document, *, drawn: bool = True, elsewhere: str = "") -> str:
