@@ -125,6 +125,12 @@ def test_the_index_lists_the_newest_first_follows_no_link_and_sees_what_comes_an
     assert index.find("../../etc/passwd") is None
 
 
+def test_a_folder_inside_another_is_looked_at_once(tmp_path: Path, copied: Copied) -> None:
+    run = copied("inner/2026-01-01T000000Z_x")
+    listed = Index([tmp_path / "runs" / "inner", tmp_path / "runs"]).listing()
+    assert [each.id for each in listed.runs] == [run.name]
+
+
 def test_names_that_stand_twice_or_hold_other_letters_have_ids_of_plain_letters(tmp_path: Path, copied: Copied) -> None:
     copied("a/2026-01-01T000000Z_x"), copied("b/2026-01-01T000000Z_x"), copied("c/<script>alert(1)<|script>")
     ids = [each.id for each in Index([tmp_path / "runs"]).listing().runs]

@@ -27,15 +27,16 @@ def process_of(pid: int) -> dict[str, Any]:
 
 def is_gone(process: Any) -> bool:
     """Whether a process that `this_process` described is surely gone; False where that cannot be told from here."""
-    return _is_of_this_host(process) and not _lives(process)
+    return is_of_this_host(process) and not _lives(process)
 
 
 def is_here(process: Any) -> bool:
     """Whether a process that `this_process` described surely lives, here."""
-    return _is_of_this_host(process) and _lives(process)
+    return is_of_this_host(process) and _lives(process)
 
 
-def _is_of_this_host(process: Any) -> bool:
+def is_of_this_host(process: Any) -> bool:
+    """Whether a process that `this_process` described was one of this machine, under its name of today."""
     return isinstance(process, dict) and process.get("host") == _host() and isinstance(process.get("pid"), int)
 
 

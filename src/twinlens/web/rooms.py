@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from aiohttp import web
 
 from twinlens.web.ask.room import add as _ask
-from twinlens.web.page import Answer, respond
 from twinlens.web.runs.room import add as _runs
 from twinlens.web.static_files import static_file
 from twinlens.web.work.room import add as _work
@@ -16,15 +15,8 @@ Room = Callable[[web.Application], None]
 
 
 def rooms() -> Sequence[Room]:
-    return (_files, _home, _ask, _runs, _work)
+    return (_files, _ask, _runs, _work)
 
 
 def _files(app: web.Application) -> None:
     app.router.add_get("/static/{name}", static_file)
-
-
-def _home(app: web.Application) -> None:
-    async def home(request: web.Request) -> web.Response:
-        return respond(request, Answer("Two lenses, never averaged", command=("twinlens", "demo")))
-
-    app.router.add_get("/", home)

@@ -75,6 +75,7 @@ async def explorer(request: web.Request) -> web.Response:
         below="runs.html.j2",
         values={"shown": shown, "choice": choice, "folders": [str(each) for each in folders], "unjudged": UNJUDGED},
         json=lambda: as_json(shown),
+        styles=("runs.css",),
         command=("twinlens", "list", "runs", "--out", str(folders[0])),
         python=f"import twinlens as tl\n\ntl.list(\"runs\", out={str(folders[0])!r})",
         scripts=("runs.js", *(("renew.js",) if shown.is_settling else ())),

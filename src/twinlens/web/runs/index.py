@@ -74,7 +74,7 @@ class Index:
     """The runs of some folders. Safe in several threads; raises nothing of what lies there."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        self._roots = tuple(dict.fromkeys(str(each.resolve()) for each in folders))
+        self._roots = sorted({str(each.resolve()) for each in folders}, key=len)  # one may lie in another
         self._folders: dict[str, _Folder | None] = {}
         self._rows: dict[str, tuple[Stamp, Row]] = {}
         self._lock = threading.Lock()
@@ -124,6 +124,8 @@ class Index:
         is_as_before = True
         while todo and len(seen) < MOST_FOLDERS and len(run_paths) < MOST_RUNS:
             path, depth, within = todo.pop()
+            if path in seen:
+                continue
             folder = seen[path] = self._folder(path, depth)
             is_as_before &= folder is not None and folder is self._folders.get(path)
             if folder is None:

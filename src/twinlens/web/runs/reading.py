@@ -9,6 +9,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 from twinlens.errors import TwinlensError
 from twinlens.reporting.display import clean
@@ -20,7 +21,7 @@ MOST_JUDGED = 200
 _REST_S = 0.002
 """After each run: whoever renders a page goes first."""
 _PAUSE_S = 2.0
-_LOOK_AGAIN_S = 10.0
+_LOOK_AGAIN_S, _STEP_S = 10.0, 0.2
 
 
 class Reader:
@@ -32,6 +33,7 @@ class Reader:
         self._woken, self._ended = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._soon: Callable[[], object] | None = None
 
     def wake(self) -> None:
         with self._lock:
@@ -45,6 +47,11 @@ class Reader:
         if row.validity == UNJUDGED and len(self._wanted) < MOST_JUDGED:
             self._wanted[found.id] = found
 
+    def soon(self, make: Callable[[], object]) -> None:
+        """Make what a page will ask for again, before anything else; one that waits is enough."""
+        self._soon = make
+        self.wake()
+
     def end(self) -> None:
         self._ended.set()
         self._woken.set()
@@ -56,13 +63,16 @@ class Reader:
             self._woken.wait()
             self._woken.clear()
             self._read_all()
-            self._ended.wait(_LOOK_AGAIN_S if not self._wanted else 0)
+            for _ in range(int(_LOOK_AGAIN_S / _STEP_S)):
+                if self._ended.wait(_STEP_S) or self._wanted or self._soon:
+                    break
 
     def _read_all(self) -> None:
         runs = self._index.listing().runs
         for place, found in enumerate(runs):
             if self._ended.is_set():
                 return
+            self._make()
             if place % 50 == 0:
                 self._leave_alone(runs[0])
                 self._judge_wanted(1)
@@ -70,9 +80,15 @@ class Reader:
             self._index.row(found)
             if is_new:
                 time.sleep(_REST_S)
+        self._make()
         for found in runs[:MOST_JUDGED]:
             self.want(found, self._index.row(found))
         self._judge_wanted(MOST_JUDGED)
+
+    def _make(self) -> None:
+        make, self._soon = self._soon, None
+        if make is not None:
+            make()
 
     def _judge_wanted(self, most: int) -> None:
         for _ in range(most):

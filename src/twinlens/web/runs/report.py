@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlens.errors import BadInput, TwinlensError
 from twinlens.reporting.display import clean
@@ -17,6 +17,10 @@ from twinlens.web.runs.index import Found
 from twinlens.web.runs.notes import CODE
 from twinlens.web.runs.reading import refuse_links
 from twinlens.web.runs.row import stamp_of
+
+if TYPE_CHECKING:  # heavy
+    from twinlens.record.run import Runs
+    from twinlens.reporting.view import View
 
 MOST_RUNS = 300
 """Of one page; a folder of more is opened study by study."""
@@ -90,20 +94,14 @@ def _beside(found: Found) -> Made:
 
 
 def _report(found: Found, runs: Sequence[Found]) -> Made:
-    from twinlens.api.diagnose import diagnoser
-    from twinlens.api.runs import as_json, material_of, read
-    from twinlens.measurement.search_from_rows import searches_of
-    from twinlens.reporting.report.page import report_document
-    from twinlens.reporting.view import view
+    from twinlens.api.runs import as_json, read
 
     if not runs:
         raise BadInput(f"{clean(found.name, 120)} holds no run yet", code=CODE)
     if len(runs) > MOST_RUNS:
         raise BadInput(f"{len(runs):,} runs are too many for one page; open them one by one", code=CODE)
     chosen = read(*(each.path for each in runs), skip_broken=True)
-    material = material_of(chosen)
-    said = [str(each) for each in chosen.faults]
-    shown = view(material, None, searches_of(tuple(chosen), skip_broken=True), said)
+    shown, document = document_of(chosen)
     ids = {each.path: each.id for each in runs}
     points = tuple(
         Point(ids[str(run.folder)], entry.name, lens.lens, summary.repeat + 1, summary.rows, summary.validity)
@@ -111,7 +109,21 @@ def _report(found: Found, runs: Sequence[Found]) -> Made:
         for entry in lens.entries
         for run, summary in sorted(entry.material, key=lambda each: each[1].repeat)
     )
-    made = Made(shown.title, report_document(shown, diagnoser(material)), as_json(chosen), points)
+    made = Made(shown.title, document, as_json(chosen), points)
     for run in chosen:
         run.forget_rows()
     return made
+
+
+def document_of(chosen: Runs) -> tuple[View, Document]:
+    """The report of runs that were read, as the verb writes it, with what could not be read said in it."""
+    from twinlens.api.diagnose import diagnoser
+    from twinlens.api.runs import material_of
+    from twinlens.measurement.search_from_rows import searches_of
+    from twinlens.reporting.report.page import report_document
+    from twinlens.reporting.view import view
+
+    material = material_of(chosen)
+    faults = [str(each) for each in chosen.faults]
+    shown = view(material, None, searches_of(tuple(chosen), skip_broken=True), faults)
+    return shown, report_document(shown, diagnoser(material))

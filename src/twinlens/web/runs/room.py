@@ -8,8 +8,10 @@ from aiohttp import web
 
 from twinlens.web.place import PLACE
 from twinlens.web.runs.explorer import READER, explorer
+from twinlens.web.runs.home import home
 from twinlens.web.runs.index import INDEX, Index
 from twinlens.web.runs.notes import NOTES, Notes
+from twinlens.web.runs.packs import pack_page
 from twinlens.web.runs.reading import Reader
 from twinlens.web.runs.rows import rows_page
 from twinlens.web.runs.run_page import note, run_page
@@ -21,9 +23,11 @@ def add(app: web.Application) -> None:
     app[NOTES] = Notes(place.out)
     app[READER] = Reader(app[INDEX])
     app.on_cleanup.append(_end)
+    app.router.add_get("/", home)
     app.router.add_get("/runs", explorer)
     app.router.add_get("/runs/{id}", run_page)
     app.router.add_get("/runs/{id}/rows", rows_page)
+    app.router.add_get("/packs/{id}", pack_page)
     app.router.add_post("/runs/{id}/note", note)
 
 

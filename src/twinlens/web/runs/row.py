@@ -16,7 +16,7 @@ from twinlens.measurement.seal import is_sealed
 from twinlens.record.codec import decode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.record.process import is_gone
+from twinlens.record.process import is_gone, is_of_this_host
 from twinlens.reporting import display
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.finding import clause_of, label_words
@@ -39,7 +39,7 @@ class Row:
 
     `origin`: measured, simulated, quoted, replayed or interactive. `why`: why it may not be compared, "" where it may;
     `doubt`: why it is provisional. `study`: the name that was asked. `metric`: the id of the sustained rate, `rate` its
-    value with its unit, `beside` interval and n, "" for none.
+    value with its unit, `beside` interval and n, "" for none. `is_here`: this machine measured it, as far as is known.
     """
 
     lens: str = ""
@@ -56,6 +56,7 @@ class Row:
     metric: str = ""
     rate: str = ""
     beside: str = ""
+    is_here: bool = False
 
     @property
     def may_be_compared(self) -> bool:
@@ -130,6 +131,7 @@ def _asked(data: dict[str, Any]) -> Row:
         validity=validity,
         origin=origin,
         why=ended or kept_apart,
+        is_here=is_of_this_host(data.get("process")),
     )
 
 

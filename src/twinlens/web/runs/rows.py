@@ -63,6 +63,7 @@ async def rows_page(request: web.Request) -> web.Response:
             "id": found.id, "file": shown.file, "from": shown.first, "total": shown.total,
             "rows": [dict(zip(shown.columns, each, strict=True)) for each in shown.rows],
         },
+        styles=("runs.css",),
         command=("twinlens", "show", found.path, "--parquet", "rows.parquet"),
         python=f"import twinlens as tl\n\ntl.rows(*tl.read({found.path!r}))",
     )  # fmt: skip

@@ -58,6 +58,7 @@ async def run_page(request: web.Request) -> web.Response:
         below="run_below.html.j2",
         values={"page": page, "said": said, "most": (MOST_LABELS, MOST_LABEL, MOST_NOTE)},
         json=lambda: _json(page, said),
+        styles=("runs.css",),
         command=("twinlens", verb, found.path),
         python=f"import twinlens as tl\n\nruns = tl.read({found.path!r})\ntl.report(runs, \"report.html\")",
         scripts=("renew.js",) if made is None else (),

@@ -12,10 +12,13 @@ async function renew() {
   if (busy) return wait(Number(old.dataset.renew));
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(old.id);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById(old.id);
     if (!fresh) return location.reload();
     keep(old, fresh);
     old.replaceWith(fresh);
+    const also = old.dataset.also && page.getElementById(old.dataset.also);
+    if (also) document.getElementById(old.dataset.also).replaceWith(also);
     failures = 0;
     document.dispatchEvent(new Event("renewed"));
     if (fresh.dataset.renew) return wait(Number(fresh.dataset.renew));
