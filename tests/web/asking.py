@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlencode, urlsplit
 
-from twinlens.web.door import FORM
+from twinlens.web.door import FORM, FORM_HEADER
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,20 @@ class Site:
         kind = "application/x-www-form-urlencoded"
         headers = {"Origin": self.url.rstrip("/"), "Content-Type": kind, "Accept": accept}
         return _asked(self.url, path, "POST", body, headers)
+
+    def send(self, path: str, data: object) -> tuple[int, dict[str, str], str]:
+        """Status, headers and body of JSON that a script of this site sends."""
+        return _asked(self.url, path, "POST", json.dumps(data), self._of_script())
+
+    def open(self, path: str, data: object) -> http.client.HTTPResponse:
+        """The same, to be read as it comes; closing it closes the connection."""
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
+        connection.request("POST", path, body=json.dumps(data), headers={**self._of_script(), "Connection": "close"})
+        return connection.getresponse()
+
+    def _of_script(self) -> dict[str, str]:
+        return {"Origin": self.url.rstrip("/"), "Content-Type": "application/json", FORM_HEADER: self.token,
+                "Accept": "application/json"}  # fmt: skip
 
 
 def site_at(url: str) -> Site:

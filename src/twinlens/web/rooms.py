@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from aiohttp import web
 
 from twinlens.web.ask.room import add as _ask
+from twinlens.web.playground.room import add as _playground
 from twinlens.web.runs.room import add as _runs
 from twinlens.web.static_files import static_file
 from twinlens.web.work.room import add as _work
@@ -15,7 +16,7 @@ Room = Callable[[web.Application], None]
 
 
 def rooms() -> Sequence[Room]:
-    return (_files, _ask, _runs, _work)
+    return (_files, _ask, _runs, _work, _playground)
 
 
 def _files(app: web.Application) -> None:

@@ -1,4 +1,4 @@
-"""What a page may ask to be measured: examples and their settings, a pasted spec, or a server that is up.
+"""Measurements that a page may ask for: examples and their settings, a pasted spec, or a server that is up.
 
 Whoever has the page open may be another person than the one who started the site. So no word from a page names a
 program, a file or a variable of this machine.

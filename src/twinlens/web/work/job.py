@@ -26,6 +26,8 @@ from twinlens.system.document import read_json, read_text, refuse_irregular
 TAKEN = "TL272"
 FOLDER = ".jobs"
 """Below the folder of runs; no run is looked for in it by its name."""
+SERVE, WHERE = "serve", "running.json"
+"""The word of a job that keeps a server up, and the file that says where it is."""
 State = Literal["running", "done", "gate failed", "refused", "failed", "stopped", "gone"]
 _BY_EXIT: Mapping[int, State] = {0: "done", 1: "gate failed", 2: "refused", 130: "stopped"}
 _KEEPER = Path(__file__).with_name("keeper.py")
@@ -142,6 +144,15 @@ def stop(job: Job) -> None:
     if job.code is None and is_here(dict(job.process)):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(int(job.process["pid"]), number)
+
+
+def serves(job: Job) -> dict[str, str]:
+    """Where the server of a job is and its model, once it is up; both "" before."""
+    try:
+        found = read_json(job.folder / WHERE, _MOST_RECORD_BYTES)
+        return {"url": str(found["url"]), "model": str(found["model"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {"url": "", "model": ""}
 
 
 def is_stopping(job: Job) -> bool:

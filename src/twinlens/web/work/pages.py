@@ -16,7 +16,7 @@ from twinlens.units import show
 from twinlens.web.page import Answer, respond, templates
 from twinlens.web.place import Place, place_of
 from twinlens.web.work.asked import Asked, asked_of, fields_of, offered, study_of, words_of
-from twinlens.web.work.job import TAKEN, Job, find_job, is_stopping, jobs, new_folder, start, stop
+from twinlens.web.work.job import SERVE, TAKEN, Job, find_job, is_stopping, jobs, new_folder, serves, start, stop
 from twinlens.web.work.progress import written_by
 from twinlens.web.work.room import STARTING
 
@@ -98,7 +98,7 @@ async def begin(request: web.Request) -> web.Response:
 def _begun(place: Place, fields: Mapping[str, Any]) -> Job:
     asked = asked_of(fields)
     study = study_of(asked)
-    refuse_taken(place, reads_elsewhere=study is not None and study.executor.kind == "openai-http")
+    refuse_taken(place, beside_servers=study is not None and study.executor.kind == "openai-http")
     environment = {name: value for name, value in os.environ.items() if name != KEY}
     key = str(fields.get("key", "")).strip()
     if key and asked.url:
@@ -107,11 +107,11 @@ def _begun(place: Place, fields: Mapping[str, Any]) -> Job:
     return start(folder, words_of(asked, place.out, folder), environment)
 
 
-def refuse_taken(place: Place, *, reads_elsewhere: bool) -> None:
-    """Raises BadInput (TL272) while another job measures here: each would slow the other down. A server that was
-    started from a page may be measured while it is up."""
+def refuse_taken(place: Place, *, beside_servers: bool) -> None:
+    """Raises BadInput (TL272) while another job measures here: each would slow the other down. `beside_servers`:
+    those that were started from a page may be up meanwhile."""
     for job in jobs(place.out):
-        if job.state == "running" and not (job.verb == "serve" and reads_elsewhere):
+        if job.state == "running" and not (job.verb == SERVE and beside_servers):
             raise BadInput(f"{' '.join(job.words[:2])} is running since {job.started_utc}, and two at once would "
                            "disturb each other; wait for its end, or stop it", code=TAKEN)  # fmt: skip
 
@@ -122,7 +122,7 @@ async def watched(request: web.Request) -> web.Response:
     values = await asyncio.to_thread(_standing, place_of(request), job)
     told = values["job"]
     answer = Answer(f"{told['what']}: {job.state}", above="work/job.html.j2", values=values, json=lambda: told,
-                    command=("twinlens", *job.words), scripts=("work.js",))  # fmt: skip
+                    command=() if job.verb == SERVE else ("twinlens", *job.words), scripts=("work.js",))  # fmt: skip
     return respond(request, answer)
 
 
@@ -159,5 +159,5 @@ def _told(job: Job) -> dict[str, Any]:
     """A job as plain data."""
     what = " ".join(each for each in job.words[:2] if not each.startswith("--"))
     return {"id": job.id, "verb": job.verb, "what": what, "words": list(job.words), "state": job.state,
-            "is_stopping": is_stopping(job), "exit_code": job.code, "started_utc": job.started_utc,
-            "lasted_s": job.lasted_s, "is_over": job.state != "running"}  # fmt: skip
+            "is_stopping": is_stopping(job), "serves": serves(job)["url"], "exit_code": job.code,
+            "started_utc": job.started_utc, "lasted_s": job.lasted_s, "is_over": job.state != "running"}  # fmt: skip

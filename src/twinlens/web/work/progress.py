@@ -1,4 +1,4 @@
-"""How far a job is, by the folders that its command writes: no line of its progress is taken apart."""
+"""The progress of a job, by the folders that its command writes: no line of its progress is taken apart."""
 
 from __future__ import annotations
 
