@@ -128,9 +128,8 @@ if (form) {
     else typing = setTimeout(() => ask({ charts: false }), 150);
   });
   form.addEventListener("submit", (event) => { event.preventDefault(); remember(); ask({ charts: true }); });
-  const first = `${location.pathname}${location.search}`;
   addEventListener("popstate", () => {
-    if (`${location.pathname}${location.search}` === first || !location.search) location.reload();
+    if (!location.search) location.reload(); // the example of the verb, which the server fills in
     else { refill(); ask({ charts: true }); }
   });
 }
