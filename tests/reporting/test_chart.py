@@ -11,9 +11,10 @@ import pytest
 from report_material import Pair, estimate, image_run, inference_run, training_run
 from twinlens import units
 from twinlens.reporting.chart.all import Charts, charts
-from twinlens.reporting.chart.figure import PRECISION_COLOURS, _safe, colour, data, figure
+from twinlens.reporting.chart.figure import _safe, data, figure
 from twinlens.reporting.chart.rate import rate_chart
 from twinlens.reporting.chart.roofline import placed_points
+from twinlens.reporting.palette import PRECISION_COLOURS, colour
 from twinlens.reporting.view import Entry, headline, view
 
 

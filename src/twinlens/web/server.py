@@ -7,6 +7,7 @@ import contextlib
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
 from pathlib import Path
@@ -43,6 +44,7 @@ def browse(
     for each in found:
         if not each.is_dir():
             raise BadInput(f"there is no folder {each}; name a folder of runs, or none for {out}", code=CODE)
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # pyarrow imports it where it is, for 55 MB
     listening = listen(host, port)
     names = frozenset({"localhost", socket.gethostname(), host})
     token = "" if _is_loopback(host) else secrets.token_urlsafe(18)

@@ -11,9 +11,10 @@ import numpy as np
 
 from twinlens.acceptance.judgement import Judgement
 from twinlens.acceptance.window import DeviceWindow, Window
-from twinlens.reporting.chart.figure import PART_COLOURS, WARM, WIDTH, Figure, data, figure
+from twinlens.reporting.chart.figure import WARM, WIDTH, Figure, data, figure
 from twinlens.reporting.chart.series import thin
 from twinlens.reporting.display import clean
+from twinlens.reporting.palette import PART_COLOURS
 from twinlens.units import HOUR_S
 
 _ERRORS = ("ecc_corrected", "ecc_uncorrected", "xid", "pcie_replays", "link_errors")

@@ -5,43 +5,22 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from xml.etree import ElementTree
 
 import altair as alt
-import vl_convert
 from altair.utils import schemapi
 
 from twinlens.errors import TwinlensError
 from twinlens.reporting.display import clean
+from twinlens.reporting.palette import colour
 
 WIDTH = 380  # of the plotting area: two charts stand side by side on a laptop, and one fits a telephone
 FONT = "Helvetica, Arial, sans-serif"
 SVG = "http://www.w3.org/2000/svg"
 
-# Okabe & Ito (2008): told apart with any common colour blindness. One precision, one colour, everywhere.
-PRECISION_COLOURS = {
-    "fp32": "#0072B2",
-    "bf16": "#E69F00",
-    "fp16": "#56B4E9",
-    "fp8": "#D55E00",
-    "int8-dynamic": "#009E73",
-    "int8-weight": "#CC79A7",
-    "int4-weight": "#4D4D4D",
-    "int4-dynamic": "#882255",
-    "int8-static": "#117733",
-    "int4-weight-gptq": "#661100",
-    "int4-weight-awq": "#AA7744",
-    "int8-smoothquant": "#6699CC",
-    "tf32": "#F0E442",
-}
-_OTHER_COLOUR = "#7F7F7F"
-# Parts of a whole (phases, memory) take Tol's muted scheme, so that no part looks like a precision.
-PART_COLOURS = ("#332288", "#88CCEE", "#44AA99", "#999933", "#DDCC77", "#CC6677", "#AA4499")
-REST_COLOUR = "#D0D0D0"
 INK, SOFT, WARM, STEADY = "#222222", "#767676", "#F3D9C4", "#D6E8F5"
 
 _ALLOWED = {
@@ -77,23 +56,6 @@ class Figure:
     def svg(self) -> str:
         """The picture; only with elements that draw, and ids of its own."""
         return _safe(_svg(self.spec), self.id, self.alt)
-
-
-def colour(precision: str) -> str:
-    """The colour of one precision; grey for one that is not known."""
-    return PRECISION_COLOURS.get(precision, _OTHER_COLOUR)
-
-
-def colours_of(names: Sequence[str]) -> list[str]:
-    """A colour for each name: that of its precision, and for those that say more than that one of their own."""
-    specific = [name for name in names if ", " in name]
-    own = {name: PART_COLOURS[place % len(PART_COLOURS)] for place, name in enumerate(specific)}
-    return [own.get(name, colour(name)) for name in names]
-
-
-def part_colour(place: int | None) -> str:
-    """A colour for each part of a whole, the same in every bar; grey for what belongs to none."""
-    return REST_COLOUR if place is None else PART_COLOURS[place % len(PART_COLOURS)]
 
 
 def colours(names: dict[str, str]) -> Any:
@@ -197,6 +159,8 @@ def _spec(chart: Any) -> str:
 
 @lru_cache(maxsize=64)
 def _svg(spec: str) -> str:
+    import vl_convert  # a page whose browser draws does without it
+
     _refuse_little_address_space()
     try:
         return str(vl_convert.vegalite_to_svg(spec))

@@ -7,7 +7,8 @@ import itertools
 import altair as alt
 
 from twinlens.comparison.history import History
-from twinlens.reporting.chart.figure import INK, SOFT, WIDTH, Figure, colour, data, figure
+from twinlens.reporting.chart.figure import INK, SOFT, WIDTH, Figure, data, figure
+from twinlens.reporting.palette import colour
 from twinlens.reporting.wording.comparison import label_of
 from twinlens.reporting.wording.history import date_of, head_words
 

@@ -9,8 +9,9 @@ import altair as alt
 
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.chart.figure import INK, SOFT, WIDTH, Figure, colours_of, data, figure, log_marks
+from twinlens.reporting.chart.figure import INK, SOFT, WIDTH, Figure, data, figure, log_marks
 from twinlens.reporting.load_kind import LoadKind, fault_of, load_of, place_of
+from twinlens.reporting.palette import colours_of
 from twinlens.reporting.view import Entry
 from twinlens.spec.slo import Slo
 from twinlens.spec.workload.workload import InferenceWorkload

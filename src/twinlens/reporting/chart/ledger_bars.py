@@ -9,8 +9,9 @@ import altair as alt
 from twinlens.comparison.ledger import Ledger
 from twinlens.record.estimate import Estimate
 from twinlens.reporting import display
-from twinlens.reporting.chart.figure import INK, PART_COLOURS, WIDTH, Figure, data, figure
+from twinlens.reporting.chart.figure import INK, WIDTH, Figure, data, figure
 from twinlens.reporting.ledger import figure_words, quantity_label, shown, step_names
+from twinlens.reporting.palette import PART_COLOURS
 from twinlens.units import scale
 
 _SOFT_BLUE = PART_COLOURS[1]

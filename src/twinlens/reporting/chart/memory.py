@@ -7,19 +7,9 @@ from typing import Any
 import altair as alt
 
 from twinlens.reporting import display
-from twinlens.reporting.chart.figure import (
-    INK,
-    PART_COLOURS,
-    REST_COLOUR,
-    SOFT,
-    STEADY,
-    WIDTH,
-    Figure,
-    colours,
-    data,
-    figure,
-)
+from twinlens.reporting.chart.figure import INK, SOFT, STEADY, WIDTH, Figure, colours, data, figure
 from twinlens.reporting.load_kind import is_driven
+from twinlens.reporting.palette import PART_COLOURS, REST_COLOUR
 from twinlens.reporting.view import Entry, LensView
 from twinlens.stats.metrics.definition import METRICS
 from twinlens.units import scale, show

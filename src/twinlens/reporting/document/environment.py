@@ -9,6 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from twinlens.errors import BadInput
+from twinlens.reporting.palette import colour, part_colour
 
 
 def write_page(text: str, path: str | Path) -> Path:
@@ -44,26 +45,14 @@ def environment() -> Environment:
     environment.filters["drawn"] = Markup
     environment.filters["inert"] = _inert
     environment.filters["capitalize_first"] = _capital
-    environment.filters["part_colour"] = _part_colour
-    environment.filters["line_colour"] = _line_colour
+    environment.filters["part_colour"] = part_colour
+    environment.filters["line_colour"] = colour
     return environment
 
 
 def _capital(text: str) -> str:
     """With a capital letter, where it opens with a word and not with a name such as "h200-sxm-141gb"."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(":,;").isalpha() else text
-
-
-def _part_colour(place: int | None) -> str:
-    from twinlens.reporting.chart.figure import part_colour  # charts are heavy
-
-    return part_colour(place)
-
-
-def _line_colour(name: str) -> str:
-    from twinlens.reporting.chart.figure import colour
-
-    return colour(name)
 
 
 def _inert(text: str) -> Markup:

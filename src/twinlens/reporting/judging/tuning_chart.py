@@ -7,7 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from twinlens.reporting.chart.figure import INK, PART_COLOURS, SOFT, WIDTH, Figure, data, figure
+from twinlens.reporting.chart.figure import INK, SOFT, WIDTH, Figure, data, figure
+from twinlens.reporting.palette import PART_COLOURS
 from twinlens.stats.metrics.definition import definition_of
 from twinlens.tuning.ledger import Trial
 from twinlens.tuning.race import Values, shared

@@ -10,8 +10,9 @@ from twinlens.planning.capacity.serving import ServingCapacity
 from twinlens.planning.outlay import outlay
 from twinlens.planning.prediction.answer import Said
 from twinlens.planning.roi import Roi
-from twinlens.reporting.chart.figure import INK, PART_COLOURS, SOFT, STEADY, WIDTH, Figure, data, figure, log_marks
+from twinlens.reporting.chart.figure import INK, SOFT, STEADY, WIDTH, Figure, data, figure, log_marks
 from twinlens.reporting.display import clean
+from twinlens.reporting.palette import PART_COLOURS
 from twinlens.reporting.wording.amount import WAYS
 from twinlens.reporting.wording.planned.capacity import NAMES
 from twinlens.units import SECONDS, digits, show

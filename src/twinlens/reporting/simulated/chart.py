@@ -7,7 +7,8 @@ from typing import Any
 
 import altair as alt
 
-from twinlens.reporting.chart.figure import PART_COLOURS, SOFT, WIDTH, Figure, data, figure, log_marks
+from twinlens.reporting.chart.figure import SOFT, WIDTH, Figure, data, figure, log_marks
+from twinlens.reporting.palette import PART_COLOURS
 from twinlens.simulation.points.sweep import Point
 from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.stats.metrics.definition import METRICS

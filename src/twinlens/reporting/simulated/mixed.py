@@ -142,7 +142,8 @@ def _doubts(found: Mix) -> Iterator[str]:
 def _charts(found: Mix) -> Sequence[Chart]:
     import altair as alt
 
-    from twinlens.reporting.chart.figure import PART_COLOURS, WIDTH, data, figure
+    from twinlens.reporting.chart.figure import WIDTH, data, figure
+    from twinlens.reporting.palette import PART_COLOURS
 
     share = next(each for each in found.ways if each.way == "by-hour")
     serving = share.outcome.serving

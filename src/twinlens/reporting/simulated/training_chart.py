@@ -7,7 +7,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from twinlens.reporting.chart.figure import PART_COLOURS, REST_COLOUR, SOFT, WIDTH, Figure, data, figure, log_marks
+from twinlens.reporting.chart.figure import SOFT, WIDTH, Figure, data, figure, log_marks
+from twinlens.reporting.palette import PART_COLOURS, REST_COLOUR
 from twinlens.simulation.training.forecast import Forecast
 from twinlens.simulation.training.pipeline import NOTHING, Timeline
 from twinlens.theory.waiting.checkpoint import goodput
