@@ -101,3 +101,11 @@ def test_a_comment_behind_the_last_file_is_refused(tmp_path: Path) -> None:
         file.comment = b"anything"
     with pytest.raises(BadInput, match="foreign bytes stand behind"):
         Archive(path)
+
+
+def test_bytes_behind_the_end_that_are_no_comment_are_refused(tmp_path: Path) -> None:
+    write_archive(tmp_path / "x.zip", {"x": b"1"})
+    with (tmp_path / "x.zip").open("ab") as file:
+        file.write(b"<script>")
+    with pytest.raises(BadInput, match="foreign bytes stand behind"):
+        Archive(tmp_path / "x.zip")

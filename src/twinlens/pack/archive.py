@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import stat
 import zipfile
@@ -19,6 +20,7 @@ MOST_FILES = 20_000
 MOST_BYTES = 8 * 1024**3
 MOST_TEXT_BYTES = 32 * 1024**2
 _PIECE = 1 << 20
+_END, _END_BYTES = b"PK\5\6", 22
 _SAFE = re.compile(r"[^\W_][\w.+@=-]*")
 """Letters and digits first: no part of a name is "..", hidden, or an option of a command."""
 
@@ -108,7 +110,7 @@ class Archive:
             raise self._refusal(f"it has {len(entries):,} files, and {MOST_FILES:,} is the limit")
         if all(entry.header_offset for entry in entries) and entries:
             raise self._refusal("foreign bytes stand before its first file")
-        if self._zip.comment:
+        if not self._ends_with_its_directory():
             raise self._refusal("foreign bytes stand behind its last file")
         names: dict[str, None] = {}
         for entry in entries:
@@ -121,6 +123,12 @@ class Archive:
                 raise self._refusal(f"{name!r} is encrypted, or a link")
             names[name] = None
         return tuple(names)
+
+    def _ends_with_its_directory(self) -> bool:
+        """Whether nothing stands behind the record that ends a zip file: readers look for it from behind."""
+        with self._path.open("rb") as file:
+            file.seek(-_END_BYTES, os.SEEK_END)
+            return file.read(len(_END)) == _END and not self._zip.comment
 
     def _refusal(self, why: str) -> BadInput:
         return BadInput(f"{self._path} is refused: {why}", code=UNREADABLE)
