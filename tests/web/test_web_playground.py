@@ -13,10 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.plain_server import Plain, plain, stream
 from tests.web.asking import Site, site_at
 
 import twinlens as tl
+from plain_server import Plain, plain, stream
+from served_material import served_run
 from twinlens.errors import BadInput
 from twinlens.web.playground.beside import INTERACTIVE, measured_of
 from twinlens.web.playground.figures import cost, figures, shown, tpot_s
@@ -214,6 +215,14 @@ def test_figures_of_one_request_worked_by_hand() -> None:
     assert tpot_s(alone) is None
     assert "no time between tokens" in figures([alone])[1]["why"]
     assert cost(exchange)["why"] == "no price per million tokens was given"
+
+
+def test_beside_a_figure_stands_the_interval_of_the_run_that_measured_its_server(tmp_path: Path) -> None:
+    run, _ = served_run(tmp_path, 2.0, seconds=20.0)
+    told = measured_of([tmp_path], "http://127.0.0.1:8000/v1/")
+    assert told["run"] == run.id
+    assert told["tpot"].startswith("p50 ")
+    assert measured_of([tmp_path], "http://127.0.0.1:8001/v1", "another model") == {}
 
 
 def test_nothing_is_saved_of_a_talk_that_said_nothing(tmp_path: Path) -> None:

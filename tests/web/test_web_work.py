@@ -13,9 +13,13 @@ import pytest
 from tests.web.asking import Site, site_at
 
 from twinlens.errors import BadInput
+from twinlens.record.store import create_study, update_study
+from twinlens.spec.load import load_example
+from twinlens.tuning.ledger import Begun, Ledger
 from twinlens.web.address import address_of
 from twinlens.web.work.asked import asked_of, study_of, words_of
 from twinlens.web.work.job import Job, find_job, jobs, new_folder, start, stop
+from twinlens.web.work.progress import written_by
 
 QUICK = {
     "example": "decode",
@@ -174,6 +178,21 @@ def test_a_job_folder_of_another_is_read_as_far_as_it_is_one(served, tmp_path: P
             assert enemy not in body
         assert site_at(url).get(f"/work/{other.name}")[0] == 404
         assert site_at(url).get("/work/..%2F..%2Fetc")[0] == 404
+
+
+def test_trials_and_windows_are_counted_in_the_folders_of_the_job_alone(tmp_path: Path) -> None:
+    job = Job(tmp_path / "job", ("tune",), "", time.time(), {}, os.getpid(), None, None)
+    tuning = create_study(tmp_path, load_example("tune-inference"))
+    ledger = Ledger(tuning)
+    ledger.add(Begun("bound", "0", ""))
+    (tmp_path / "burnin").mkdir()
+    (tmp_path / "burnin" / "burnin.json").write_text("{}")
+    (tmp_path / "burnin" / "windows.jsonl").write_text("{}\n{}\n")
+    update_study(create_study(tmp_path, load_example("decode")), pid=1)  # of another process
+    found = {each.what: each for each in written_by(job, tmp_path)}
+    assert found.keys() == {"tuning", "burn-in"}
+    assert (found["tuning"].done, found["tuning"].planned) == (0, load_example("tune-inference").tune.budget.trials)  # type: ignore[union-attr]
+    assert (found["burn-in"].done, found["burn-in"].planned) == (2, None)
 
 
 def _sleeping(out: Path) -> Job:

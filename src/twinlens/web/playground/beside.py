@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,12 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from twinlens.errors import TwinlensError
 from twinlens.measurement.server.page import columns_of
 from twinlens.record.run import Run
+from twinlens.record.store import read_run
+from twinlens.system.document import read_json
+from twinlens.system.home_folder import from_tilde
 from twinlens.web.playground.upstream import page
 
 INTERACTIVE = "interactive"
@@ -22,7 +27,7 @@ INTERACTIVE = "interactive"
 _PERIOD_S = 0.7
 _GAUGES = ("kv_use", "running", "waiting")
 _METRICS = {"ttft": "ttft_s_p50", "tpot": "tpot_s_p50"}
-_MOST_RUNS = 400
+_MOST_RUNS, _MOST_BYTES = 300, 2_000_000
 
 
 async def watch_server(asking: aiohttp.ClientSession, url: str, tell: Callable[[dict[str, Any]], None]) -> None:
@@ -79,21 +84,34 @@ def is_here(url: str) -> bool:
         return host == "localhost"
 
 
-def servers_measured(folders: Sequence[Path]) -> dict[str, Run]:
-    """The newest finished run of each server that was asked by its address, by that address."""
-    from twinlens.record.store import read_run
-
-    found: dict[str, Run] = {}
+def servers_measured(folders: Sequence[Path]) -> dict[str, Path]:
+    """The newest finished run of each server: by its address, and of one that was launched by `of_model`."""
+    found: dict[str, Path] = {}
     for record in _records(folders)[:_MOST_RUNS]:
-        with contextlib.suppress(Exception):  # a folder that is no run of ours says nothing of a server
-            if b'"openai-http"' not in record.read_bytes()[:200_000]:
-                continue
-            run = read_run(record.parent)
-            url = str(run.spec.executor.options.get("url", "")).rstrip("/")
-            talked = run.facts is not None and any(each.code == INTERACTIVE for each in run.facts.findings)
-            if url and run.is_finished and not talked and url not in found:
-                found[url] = run
+        with contextlib.suppress(OSError):
+            for name in _names(str(record), record.stat().st_mtime_ns):
+                found.setdefault(name, record.parent)
     return found
+
+
+def of_model(model: str) -> str:
+    """The name of a launched server among those that were measured."""
+    return f"model {model}"
+
+
+@lru_cache(maxsize=2048)
+def _names(record: str, mtime_ns: int) -> tuple[str, ...]:
+    """The names of the server of a run; none of one that is not finished, is a talk, or is no run of ours."""
+    try:
+        data = read_json(Path(record), _MOST_BYTES)
+        codes = [each["code"] for each in (data["facts"] or {}).get("findings", ())]
+        if data["state"] != "finished" or INTERACTIVE in codes:
+            return ()
+        url, server = data["asked"]["executor"].get("options", {}).get("url"), data.get("server")
+        names = [str(url).rstrip("/")] if url else []
+        return tuple(names + ([of_model(str(from_tilde(server["model"])))] if server else []))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return ()
 
 
 def _records(folders: Sequence[Path]) -> list[Path]:
@@ -102,20 +120,29 @@ def _records(folders: Sequence[Path]) -> list[Path]:
     return sorted((each for each in found if each.is_file()), key=lambda each: each.parent.name, reverse=True)
 
 
-def measured_of(folders: Sequence[Path], url: str) -> dict[str, str]:
+def measured_of(folders: Sequence[Path], url: str, model: str = "") -> dict[str, str]:
     """The intervals of the newest measured run of this server, by the id of a figure; "run": its name. Empty without
-    one."""
-    run = servers_measured(folders).get(url.rstrip("/"))
-    if run is None:
+    one. `model`: of a server that was started from a page, where none of its address was measured."""
+    known = servers_measured(folders)
+    folder = known.get(url.rstrip("/")) or (known.get(of_model(model)) if model else None)
+    if folder is None:
         return {}
+    with contextlib.suppress(TwinlensError):
+        return _told(read_run(folder))
+    return {}
+
+
+def _told(run: Run) -> dict[str, str]:
     from twinlens.measurement.summary_file import summary_of
     from twinlens.units import show
 
     summary, told = summary_of(run), {"run": run.id}
     for name, metric in _METRICS.items():
         estimate = summary.metrics.get(metric)
-        if estimate is not None and estimate.value is not None:
-            bounds = f" ({show(estimate.low, estimate.unit)} to {show(estimate.high, estimate.unit)})" if (
-                estimate.low is not None and estimate.high is not None) else ", no interval"  # fmt: skip
-            told[name] = f"{show(estimate.value, estimate.unit)}{bounds}, {summary.validity}"
+        if estimate is None or estimate.value is None:
+            continue
+        bounds = ", no interval"
+        if estimate.low is not None and estimate.high is not None:
+            bounds = f" ({show(estimate.low, estimate.unit)} to {show(estimate.high, estimate.unit)})"
+        told[name] = f"p50 {show(estimate.value, estimate.unit)}{bounds}, {summary.validity}"
     return told

@@ -56,7 +56,9 @@ async def _page(
         asyncio.to_thread(_up, place), asyncio.to_thread(servers_measured, (*place.folders, place.out)),
         asyncio.to_thread(servable),
     )  # fmt: skip
-    known = list(dict.fromkeys([each["url"] for each in up if each["url"]] + list(measured)))
+    known = list(
+        dict.fromkeys([each["url"] for each in up if each["url"]] + [each for each in measured if "://" in each])
+    )
     values = {"fields": fields, "known": known, "up": up, "examples": examples, "text": text, "last": last}
     fields_set = {name: word for name, word in fields.items() if word and word != _FIELDS[name]}
     return respond(request, Answer(

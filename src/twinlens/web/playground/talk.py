@@ -21,6 +21,7 @@ from twinlens.web.playground.beside import Joules, measured_of, watch_server
 from twinlens.web.playground.figures import cost, figures, shown
 from twinlens.web.playground.upstream import Exchange, ask, first_served, session
 from twinlens.web.playground.wanted import Wanted, wanted_of
+from twinlens.web.work.job import jobs, serves
 
 _BEAT_S = 0.5
 _MOST_KEPT = 200
@@ -79,7 +80,9 @@ async def told(wanted: Wanted, place: Place) -> AsyncGenerator[Event, None]:
     """All events of one question. The first of several at once is the one that is shown."""
     queue: asyncio.Queue[Event] = asyncio.Queue()
     async with session(wanted.key) as asking, _Tasks() as tasks:
-        wanted = wanted if wanted.model else replace(wanted, model=await first_served(asking, wanted.url))
+        if not wanted.model:
+            known = await asyncio.to_thread(_model_started, place, wanted.url)
+            wanted = replace(wanted, model=known or await first_served(asking, wanted.url))
         yield {"kind": "begin", "model": wanted.model, "url": wanted.url}
         joules = await asyncio.to_thread(Joules, wanted.url)
         exchanges = [Exchange(replace(wanted, key="")) for _ in range(wanted.at_once)]
@@ -89,6 +92,11 @@ async def told(wanted: Wanted, place: Place) -> AsyncGenerator[Event, None]:
         while (event := await queue.get())["kind"] != "over":
             yield event
         yield {"kind": "end", **await _end(exchanges, joules, place)}
+
+
+def _model_started(place: Place, url: str) -> str:
+    """The model of a server that was started from a page; "" of another one."""
+    return next((found["model"] for job in jobs(place.out) if (found := serves(job))["url"] == url), "")
 
 
 async def _answer(asking: ClientSession, exchange: Exchange, queue: asyncio.Queue[Event], *, is_shown: bool) -> None:
@@ -108,10 +116,12 @@ async def _end(exchanges: list[Exchange], joules: Joules, place: Place) -> Event
     first = exchanges[0]
     total = sum(each.tokens for each in exchanges)
     rows = [*figures(exchanges), await asyncio.to_thread(joules.per_token, total), cost(first)]
-    measured = await asyncio.to_thread(measured_of, (*place.folders, place.out), first.wanted.url)
+    folders, url = (*place.folders, place.out), first.wanted.url
+    started = await asyncio.to_thread(_model_started, place, url)
+    measured = await asyncio.to_thread(measured_of, folders, url, started)
     for row in rows:
         row["measured"] = measured.get(row["id"], "")
-    kept = [] if any(each.is_stopped for each in exchanges) else [keep(each) for each in exchanges]
+    kept = [] if any(each.is_stopped for each in exchanges) else [keep(each) for each in exchanges if each.chunk_ns]
     return {"rows": rows, "error": first.error or "", "finish": first.answer.finish or "", "kept": kept,
             "run": measured.get("run", ""), "merged": first.merged, "endpoint": first.endpoint,
             "thought": first.answer.reasoning}  # fmt: skip
