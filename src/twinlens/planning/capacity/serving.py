@@ -158,8 +158,10 @@ def _figures(plan: ServingPlan, answer: ServingAnswer | None) -> tuple[Figure, .
 
 def _most(plan: ServingPlan) -> Figure:
     """The load of all copies at the target; the band's far end tells the load that is kept nearly surely."""
+    each = most_load(plan.question, plan.target, plan.known)
     most, low, high = (
-        plan.copies * most_load(plan.question, plan.target, plan.known, end) for end in ("value", "high", "low")
+        plan.copies * load
+        for load in (each, *(most_load(plan.question, plan.target, plan.known, end, each) for end in ("high", "low")))
     )
     inputs = (Input("copies", plan.copies, "copies"), *plan.target.inputs())
     return Figure("at-target", most, plan.unit, "", inputs, min(low, most), max(high, most), LEVEL,

@@ -165,6 +165,7 @@ def _band(metric: str, said: Said, lens: str) -> Finding:
 _MOST_USERS = 1 << 16
 _CLOSE = 1.002
 """Rates are found within 0.2 %."""
+_LEAST_RATE, _MOST_RATE = 1e-3, 1e9
 
 
 def is_rate(question: ServingQuestion) -> bool:
@@ -181,43 +182,60 @@ def load_of(question: ServingQuestion) -> float:
     return question.users
 
 
-def answer_at(question: ServingQuestion, load: float, known: Calibrated) -> ServingAnswer | None:
-    """The answer at another load of the same kind; None where the queue has no end.
+def answer_at(
+    question: ServingQuestion, load: float, known: Calibrated, lightest: ServingAnswer | None = None
+) -> ServingAnswer | None:
+    """The answer at another load of the same kind; None where the queue has no end. `lightest`: that to one user, where
+    it is known that there is room for it.
 
     Raises BadInput where one sequence has no room.
     """
     if not is_rate(question):
         return serving_answer(replace(question, users=load), known)
-    serving_answer(replace(question, requests_per_s=None, users=1.0), known)  # says whether there is room at all
+    if lightest is None:
+        lightest_of(question, known)
     try:
         return serving_answer(replace(question, requests_per_s=load), known)
     except BadInput:
         return None
 
 
-def what_stops(question: ServingQuestion, load: float, target: Target, known: Calibrated, end: str) -> str | None:
+def lightest_of(question: ServingQuestion, known: Calibrated) -> ServingAnswer:
+    """The answer to one user alone. Raises BadInput where one sequence has no room."""
+    return serving_answer(replace(question, requests_per_s=None, users=1.0), known)
+
+
+def what_stops(
+    question: ServingQuestion, load: float, target: Target, known: Calibrated, end: str,
+    lightest: ServingAnswer | None = None,
+) -> str | None:  # fmt: skip
     """What a load does not keep to: "ttft", "tpot", "room" or "queue"; None where it keeps to all.
 
     At an `end` of the band all times are that much longer or shorter, so that a queue fills at another rate, too.
+    `lightest`: the answer to one user alone, where it is known already.
     """
     slower = 1.0
-    if is_rate(question) and end != "value":
-        lightest = serving_answer(replace(question, requests_per_s=None, users=1.0), known)
-        slower = end_of(lightest.tpot_s, end) / lightest.tpot_s.value
-    answer = answer_at(question, load * slower, known)
+    if is_rate(question):
+        lightest = lightest or lightest_of(question, known)
+        slower = 1.0 if end == "value" else end_of(lightest.tpot_s, end) / lightest.tpot_s.value
+    answer = answer_at(question, load * slower, known, lightest)
     if answer is None:
         return "queue"
     missed = target.missed_by(answer, end)
     return missed or ("room" if not is_rate(question) and load > answer.most_sequences else None)
 
 
-def most_load(question: ServingQuestion, target: Target, known: Calibrated, end: str = "value") -> float:
-    """The largest load that keeps to the target, whole users or requests/s; 0 where none does."""
+def most_load(
+    question: ServingQuestion, target: Target, known: Calibrated, end: str = "value", near: float | None = None
+) -> float:
+    """The largest load that keeps to the target, whole users or requests/s; 0 where none does. `near`: where it is
+    looked for first, which changes how soon it is found and not what."""
+    lightest = lightest_of(question, known) if is_rate(question) else None
 
     def fits(load: float) -> bool:
-        return what_stops(question, load, target, known, end) is None
+        return what_stops(question, load, target, known, end, lightest) is None
 
-    return _rate(fits) if is_rate(question) else float(_users(fits))
+    return _rate(fits, near or _LEAST_RATE) if is_rate(question) else float(_users(fits))
 
 
 def _users(fits: Callable[[float], bool]) -> int:
@@ -230,11 +248,15 @@ def _users(fits: Callable[[float], bool]) -> int:
     return low
 
 
-def _rate(fits: Callable[[float], bool]) -> float:
-    low = high = 1e-3
-    if not fits(low):
-        return 0.0
-    while high < 1e9 and fits(high):
+def _rate(fits: Callable[[float], bool], near: float) -> float:
+    """Powers of 4 times the least rate around it, from the one below `near`; then halves of that span."""
+    low = _LEAST_RATE * 4.0 ** max(math.floor(math.log(max(near, _LEAST_RATE) / _LEAST_RATE, 4)), 0)
+    while not fits(low):
+        low /= 4
+        if low < _LEAST_RATE:
+            return 0.0
+    high = 4 * low
+    while high < _MOST_RATE and fits(high):
         low, high = high, 4 * high
     while high / low > _CLOSE:
         middle = (low * high) ** 0.5
