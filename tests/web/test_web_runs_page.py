@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
 import urllib.error
 from pathlib import Path
 from urllib.parse import urlencode
@@ -13,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from material import command
 from report_material import training_run
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import store_summary
@@ -145,3 +147,16 @@ def test_notes_are_bounded_survive_others_and_refuse_a_file_that_is_none(tmp_pat
     with pytest.raises(BadInput, match="no file of notes"):
         one.put("a", "x", "")
     assert one.all() == {}
+
+
+def test_a_report_is_made_by_the_command_itself_which_does_without_pandas(place: Path) -> None:
+    run = next(place.glob("*/*/run.json")).parent
+    process = subprocess.Popen(command("browse", place, "--port", "0"), stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stderr is not None
+        address = re.search(r"http://\S+/", process.stderr.readline())
+        assert address
+        assert 'id="panel-training"' in got(f"{address[0]}runs/{run.name}")
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
