@@ -160,6 +160,16 @@ def test_what_the_space_varies_is_no_other_condition() -> None:
     assert not any("point.microbatch" in condition.changes for condition in conditions_of(of))
 
 
+def test_a_proof_in_turns_works_long_enough_for_its_rounds() -> None:
+    """Eight requests at once may take ten seconds: of two rounds in a repeat no ratio is known."""
+    of = bound(served())
+    short, long = (proof_study(of, {"max_sequences": 4}, round_s=each).protocol.duration_s for each in (0.5, 10.0))
+    assert short == of.study.protocol.duration_s
+    assert long >= 8 * 10.0
+    alone = bound(served("poisson", {"rate_per_s": 2.0}, objective="ttft_s_p90"))
+    assert proof_study(alone, {"max_sequences": 4}, round_s=100.0).protocol.duration_s == 60.0
+
+
 def test_the_winner_behind_a_server_is_asked_by_the_guards_once_alone_with_new_traffic() -> None:
     found = bound(served())
     study = guarded_study(found, {"max_sequences": 8})

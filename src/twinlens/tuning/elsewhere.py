@@ -15,6 +15,7 @@ from twinlens.spec.study import Study, put_at
 from twinlens.spec.workload.length import Fixed
 from twinlens.spec.workload.workload import InferenceWorkload, TrainingWorkload
 from twinlens.tuning.bound import Bound
+from twinlens.tuning.ledger import Trial
 from twinlens.tuning.proof import Proof, proof_study, prove_study, proved_in
 
 FOLDER = "elsewhere"
@@ -80,28 +81,28 @@ def _whole(path: str, value: int, factor: float, of: str) -> list[Condition]:
     return [] if other == value else [Condition(f"{other} {of}", {path: other})]
 
 
-def study_at(bound: Bound, settings: Mapping[str, Any], condition: Condition) -> Study:
+def study_at(bound: Bound, settings: Mapping[str, Any], condition: Condition, round_s: float = 0.0) -> Study:
     """The study of the default and the winner under a condition. Raises ValidationError."""
-    study = proof_study(bound, settings, REPEATS)
+    study = proof_study(bound, settings, REPEATS, round_s=round_s)
     data = study.to_dict()
     for path, value in condition.changes.items():
         put_at(data, path, value)
     return Study.model_validate(data | {"name": f"{bound.study.name[:46]}-elsewhere"}, strict=False)
 
 
-def measure_elsewhere(bound: Bound, settings: Mapping[str, Any], folder: Path, watch: Watch) -> None:
+def measure_elsewhere(bound: Bound, winner: Trial, folder: Path, watch: Watch, round_s: float) -> None:
     """Measure the default and the winner under each condition, or go on with it; what cannot run there is left out."""
     for number, condition in enumerate(conditions_of(bound)):
-        study = study_at(bound, settings, condition)
+        study = study_at(bound, winner.settings, condition, round_s)
         if not _cannot(study):
-            prove_study(bound, settings, study, folder / FOLDER / str(number), watch)
+            prove_study(bound, winner.settings, study, folder / FOLDER / str(number), watch)
 
 
-def found_elsewhere(bound: Bound, settings: Mapping[str, Any], folder: Path) -> tuple[Elsewhere, ...]:
+def found_elsewhere(bound: Bound, winner: Trial, folder: Path, round_s: float) -> tuple[Elsewhere, ...]:
     """What the tuning does under each condition."""
     found = []
     for number, condition in enumerate(conditions_of(bound)):
-        study = study_at(bound, settings, condition)
+        study = study_at(bound, winner.settings, condition, round_s)
         proof = proved_in(bound, study, folder / FOLDER / str(number))
         why = "" if proof is not None else _cannot(study) or "not measured yet"
         found.append(Elsewhere(condition, proof, why))

@@ -146,6 +146,12 @@ class Trial:
     gap: float | None = None
     margins: tuple[Margin, ...] = ()
 
+    @property
+    def round_s(self) -> float:
+        """Wall time of one of its rounds, on average; 0.0 where it has none."""
+        rounds = len(self.values) + len(self.absent)
+        return max(0.0, self.spent_s - (self.startup_s or 0.0)) / rounds if rounds else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:

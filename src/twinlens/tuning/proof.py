@@ -20,7 +20,7 @@ from twinlens.record.sections import ComplianceTest
 from twinlens.record.store import find_runs
 from twinlens.spec.study import Study
 from twinlens.stats.estimator.interval import t_quantile
-from twinlens.stats.paired.ratio import by_turns
+from twinlens.stats.paired.ratio import FEWEST_BLOCKS, by_turns
 from twinlens.stats.row_kind import row_kind
 from twinlens.stats.summary.group import Group, group
 from twinlens.tuning.bound import WITHIN_SLO, Bound
@@ -53,11 +53,20 @@ class Proof:
     because: tuple[Finding, ...] = ()
 
 
-def proof_study(bound: Bound, settings: Mapping[str, Any], repeats: int | None = None) -> Study:
-    """The study of the proof: the default and the winner, `repeats` times each, by default `proof.repeats`."""
+def proof_study(
+    bound: Bound, settings: Mapping[str, Any], repeats: int | None = None, *, round_s: float = 0.0
+) -> Study:
+    """The study of the proof: the default and the winner, `repeats` times each, by default `proof.repeats`.
+
+    `round_s`: how long a round of the search took. A slice is as long here, and a repeat of fewer than `FEWEST_BLOCKS`
+    proves nothing: it works at least half as long again as they take.
+    """
     study, tune = bound.study, bound.tune
     paths = {bound.space[name][0].path: (value,) for name, value in settings.items()}
-    turns: dict[str, Any] = {"pairing": "slices", "guards": False} if bound.objective.in_turns else {}
+    turns: dict[str, Any] = {}
+    if bound.objective.in_turns:
+        least_s = math.ceil(1.5 * FEWEST_BLOCKS * round_s)
+        turns = {"pairing": "slices", "guards": False, "duration_s": max(study.protocol.duration_s, float(least_s))}
     protocol = study.protocol.model_copy(
         update={"seed": study.protocol.seed + NEW_SEED, "repeats": repeats or tune.proof.repeats, **turns}
     )

@@ -95,11 +95,13 @@ def measure_tuning(study: Study, out: Path, watch: Watch = lambda event: None, *
         _search(bound, ledger, folder, watch)
         winner = ledger.standing.trials[ledger.standing.leader]
         if winner.settings:
-            prove_study(bound, winner.settings, proof_study(bound, winner.settings), folder / FOLDER, watch)
+            round_s = _round_s(ledger.standing)
+            study = proof_study(bound, winner.settings, round_s=round_s)
+            prove_study(bound, winner.settings, study, folder / FOLDER, watch)
             if (guarded := guarded_study(bound, winner.settings)) is not None:
                 prove_study(bound, winner.settings, guarded, folder / GUARDED, watch)
             if bound.tune.proof.elsewhere:
-                measure_elsewhere(bound, winner.settings, folder, watch)
+                measure_elsewhere(bound, winner, folder, watch, round_s)
     return folder
 
 
@@ -215,9 +217,15 @@ def read_tuning(folder: Path) -> Tuning:
         alone = _alone(folder, standing.trials[0], bound.objective.metric)
         return Tuning(folder, bound, standing, None, effects, None, (), alone)
     searched = as_searched(values, winner.number, bound.objective.sign)
-    proof = proved_in(bound, proof_study(bound, winner.settings), folder / FOLDER)
-    around = found_elsewhere(bound, winner.settings, folder) if bound.tune.proof.elsewhere else ()
+    round_s = _round_s(standing)
+    proof = proved_in(bound, proof_study(bound, winner.settings, round_s=round_s), folder / FOLDER)
+    around = found_elsewhere(bound, winner, folder, round_s) if bound.tune.proof.elsewhere else ()
     return Tuning(folder, bound, standing, searched, effects, proof, around, guards=guards_in(folder / GUARDED))
+
+
+def _round_s(standing: Standing) -> float:
+    """How long a round took of the default or of the winner, whichever was slower."""
+    return max(standing.trials[0].round_s, standing.trials[standing.leader].round_s)
 
 
 def _alone(folder: Path, default: Trial, metric: str) -> Estimate | None:
