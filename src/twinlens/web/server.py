@@ -22,6 +22,7 @@ from twinlens.web.rooms import rooms
 from twinlens.web.trouble import trouble
 
 CODE = "TL268"
+_AHEAD_S = 2.0
 
 
 def app_of(place: Place) -> web.Application:
@@ -72,9 +73,19 @@ async def _serve(place: Place, listening: socket.socket, host: str, started: Cal
         await web.SockSite(runner, listening).start()
         shown = f"[{host}]" if ":" in host else host
         started(f"http://{shown}:{place.port}/" + (f"?token={place.token}" if place.token else ""))
+        ahead = asyncio.create_task(_load_ahead())
         await ended.wait()
+        ahead.cancel()
     finally:
         await runner.cleanup()
+
+
+async def _load_ahead() -> None:
+    """What plans need, once the first page has had its time: a slider answers at once, and the start stays short."""
+    await asyncio.sleep(_AHEAD_S)
+    from twinlens.web.ask.asking import load_ahead
+
+    await asyncio.to_thread(load_ahead)
 
 
 def _is_loopback(host: str) -> bool:

@@ -47,7 +47,7 @@ def ask(index: Index, name: str, query: Sequence[tuple[str, str]], *, this: Path
         words = asked or example_of(name)
         given = _resolved(index, name, words, this)
         found = called(name, given) if given else None
-        told = {**words, **{key: word for key, word in given.items() if isinstance(word, Path) and key != "probe"}}
+        told = {key: word for key, word in given.items() if key != "probe"}
         return Asked(name, verb, words, found, "", "", command_of(name, told), python_of(name, told), not asked)
     except TwinlensError as refused:
         return Asked(name, verb, words, None, str(refused), refused.code)

@@ -10,6 +10,7 @@ from aiohttp import web
 from twinlens.pages.verbs import verbs
 from twinlens.record.codec import encode
 from twinlens.reporting.document.block import Line
+from twinlens.web.ask.this import THIS
 from twinlens.web.ask.words import STYLES
 from twinlens.web.page import AS, Answer, respond
 from twinlens.web.runs.index import index_of
@@ -41,7 +42,7 @@ async def overview(request: web.Request) -> web.Response:
     table = verbs()
     tree = [(head, [(each, QUESTIONS[each], table[f"plan {each}"]["summary"]) for each in members])
             for head, members in _TREE]  # fmt: skip
-    values = {"tree": tree}
+    values = {"tree": tree, "this": request.app[THIS]}
     return respond(request, Answer("What do you want to know?", above="plan.html.j2", styles=STYLES, values=values,
                                    command=("twinlens", "plan", "--help")))  # fmt: skip
 
@@ -61,13 +62,14 @@ def _answered(request: web.Request, short: str) -> web.Response:
     from twinlens.web.ask.words import row_of
 
     name = f"plan {short}"
-    asked = ask(index_of(request), name, list(request.query.items()))
+    asked = ask(index_of(request), name, list(request.query.items()), this=request.app[THIS].file)
     is_page = request.query.get(AS, "part") == "part"
     if asked.wrong and not is_page:
         return web.json_response({"error": asked.wrong, "code": asked.code}, status=400)
+    known = known_names(is_probed=request.app[THIS].file is not None)
     groups = () if request.query.get(AS) else form_of(row_of(name), asked.verb, asked.words)
     values: dict[str, Any] = {
-        "verb": short, "path": request.path, "groups": groups, "lists": lists_of(groups, known_names()),
+        "verb": short, "path": request.path, "groups": groups, "lists": lists_of(groups, known),
         "wrong": asked.wrong, "code": asked.code, "is_example": asked.is_example, "summary": verbs()[name]["summary"],
         "others": [(each, QUESTIONS[each]) for each in QUESTIONS], "measure": _measure(asked.words),
     }  # fmt: skip

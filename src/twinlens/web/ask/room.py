@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from twinlens.web.ask import claim, compare, explain, lab, plan
+from twinlens.web.ask import claim, compare, explain, lab, plan, this
 
 
 def add(app: web.Application) -> None:
     """Put them into the application."""
+    app[this.THIS] = this.This()
+    app.cleanup_ctx.append(this.kept)
     app.router.add_get("/plan", plan.overview)
+    app.router.add_post("/plan/probe", this.probe)
     app.router.add_get("/plan/{verb}", plan.verb)
     app.router.add_get("/claim", claim.sentence)
     app.router.add_post("/claim", claim.text)
