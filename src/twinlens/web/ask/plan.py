@@ -84,10 +84,12 @@ def _answered(request: web.Request, short: str) -> web.Response:
 
 
 def _measure(words: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is known of a spec, as words of the form that measures."""
-    is_training = bool(words.get("train"))
-    made = [("spec", "pretrain" if is_training else "chat")]
-    made += [("at", f"rate_per_s={words['rate']}")] if words.get("rate") else []
-    made += [("at", f"concurrency={words['users']}")] if words.get("users") and not words.get("rate") else []
+    """What is known of a spec, as words of the form that measures: one setting a line."""
+    at = [
+        f"{told}={words[name]}" for name, told in (("rate", "rate_per_s"), ("users", "concurrency")) if words.get(name)
+    ]
     told = {"model": "workload.model", "precision": "point.precision"}
-    return made + [("set", f"{told[name]}={words[name]}") for name in told if words.get(name)]
+    settings = [f"{told[name]}={words[name]}" for name in told if words.get(name)]
+    made = [("example", "pretrain" if words.get("train") else "chat")]
+    made += [("at", at[0])] if at and not words.get("train") else []
+    return [*made, *([("set", "\n".join(settings))] if settings else [])]
