@@ -8,7 +8,7 @@ from importlib import import_module
 from benchmarks.finding import print_findings, save
 
 NAMES = ("startup", "million", "first_request", "harness_cost", "watch_cost", "decode", "training", "paired", "peers",
-         "theory", "choose", "runtimes")  # fmt: skip
+         "theory", "choose", "runtimes", "packs_site")  # fmt: skip
 _USAGE = f"usage: python -m benchmarks [{' | '.join(NAMES)}] [--save] [options of the one named; --help]"
 
 
