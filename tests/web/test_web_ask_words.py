@@ -16,6 +16,7 @@ from twinlens.errors import BadInput
 from twinlens.pages import KINDS, find, names
 from twinlens.web.ask.claim import EXAMPLES
 from twinlens.web.ask.explain import _address, _html
+from twinlens.web.ask.quotes import EXAMPLES as EXAMPLES_OF_QUOTES
 from twinlens.web.door import FORM
 
 PAGE = (
@@ -125,3 +126,23 @@ def test_a_word_without_a_page_is_told_its_nearest(url: str) -> None:
     status, _, body = asked(url, "/explain/tttft")
     assert status == 400
     assert "there is no page for" in body.lower()
+
+
+def test_two_pasted_quotes_are_held_against_each_other(url: str) -> None:
+    status, _, body = asked(url, "/plan/quotes")
+    assert status == 200
+    assert "hours of H100" in body
+    status, answered = sent(url, "/plan/quotes", one=EXAMPLES_OF_QUOTES[0], other=EXAMPLES_OF_QUOTES[1], input="2048")
+    assert status == 200
+    assert 'class="lead' in answered
+    one, other = (each.replace("an API", "<b>mine</b>") for each in EXAMPLES_OF_QUOTES)
+    assert "<b>mine</b>" not in sent(url, "/plan/quotes", one=one, other=other)[1]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "name = ", "name = 'a'", "per_device_hour = 1\nname='x'\nnothing = 1", "x" * 59_000]
+)
+def test_a_quote_that_is_none_is_one_sentence_with_its_side(url: str, text: str) -> None:
+    status, answered = sent(url, "/plan/quotes", one=EXAMPLES_OF_QUOTES[0], other=text)
+    assert status == 400
+    assert "quote b" in answered.partition('role="alert"')[2].partition("</div>")[0].lower()

@@ -17,7 +17,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_v
 
 from twinlens.errors import BadInput
 from twinlens.spec.frozen import Spec
-from twinlens.system.document import read_toml
+from twinlens.system.document import read_text, toml_of
 
 CURRENCIES = frozenset({
     "AED", "ARS", "AUD", "BRL", "CAD", "CHF", "CLP", "CNY", "COP", "CZK", "DKK", "EGP", "EUR", "GBP",
@@ -196,16 +196,27 @@ def read_quote(path: Path) -> Quote:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path.name} is too large for a quote; keep it below 64 kB", code="TL231")
-        data = read_toml(path, parse_float=Decimal)
+        text = read_text(path)
     except (OSError, ValueError) as wrong:
         raise BadInput(f"{path.name!r} cannot be read as TOML ({wrong})", code="TL231") from None
+    return quote_of(text, path.name)
+
+
+def quote_of(text: str, name: str) -> Quote:
+    """The same of a text; `name`: where it came from. Raises BadInput (TL231)."""
+    if len(text) > _MOST_BYTES:
+        raise BadInput(f"{name} is too large for a quote; keep it below 64 kB", code="TL231")
+    try:
+        data = toml_of(text, Decimal)
+    except ValueError as wrong:
+        raise BadInput(f"{name!r} cannot be read as TOML ({wrong})", code="TL231") from None
     kept = {key: _number(key, value) for key, value in data.items()}
     try:
         return Quote(**kept)
     except ValidationError as wrong:
         error = wrong.errors(include_url=False)[0]
         where = ".".join(map(str, error["loc"])) or "the quote"
-        raise BadInput(f"{path.name}: {where}: {error['msg']}", code="TL231") from None
+        raise BadInput(f"{name}: {where}: {error['msg']}", code="TL231") from None
 
 
 def _number(key: str, value: Any) -> Any:

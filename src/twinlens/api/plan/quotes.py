@@ -11,7 +11,7 @@ from twinlens.api.plan.reading.amount import count_of
 from twinlens.api.question import Kind, Question, Verb, argument, asks, option
 from twinlens.planning.quotes import Quotes, quotes_answer
 from twinlens.record.finding import Finding
-from twinlens.spec.money import read_quote
+from twinlens.spec.money import quote_of, read_quote
 
 if TYPE_CHECKING:
     from twinlens.api.words import PlanQuotesWords
@@ -53,4 +53,11 @@ def quotes(
     """
     asked = QuotesAsked.read(VERB.name, {"one": one, "other": other, **words})
     first, second = (read_quote(each.expanduser()) for each in (asked.one, asked.other))
+    return QuotesResult(quotes_answer(first, second, asked.input, asked.output))
+
+
+def quotes_of_texts(one: str, other: str, **words: Unpack[PlanQuotesWords]) -> QuotesResult:
+    """The same of two texts in place of files, for who has no file to name. Raises BadInput (TL231)."""
+    asked = QuotesAsked.read(VERB.name, {"one": "A.toml", "other": "B.toml", **words})
+    first, second = quote_of(one, "quote A"), quote_of(other, "quote B")
     return QuotesResult(quotes_answer(first, second, asked.input, asked.output))

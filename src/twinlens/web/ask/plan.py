@@ -10,6 +10,7 @@ from aiohttp import web
 from twinlens.pages.verbs import verbs
 from twinlens.record.codec import encode
 from twinlens.reporting.document.block import Line
+from twinlens.web.ask.quotes import TITLE
 from twinlens.web.ask.this import THIS
 from twinlens.web.ask.words import STYLES
 from twinlens.web.page import AS, Answer, respond
@@ -28,10 +29,12 @@ QUESTIONS = {
     "calibrate": "How near do predictions come to my own runs?",
 }
 """What people want to know, and the verb that says it."""
+ALL = {**QUESTIONS, "quotes": TITLE}
+"""With the page that has a form of its own, since it takes texts."""
 _TREE = (
     ("I have a model, and think of a machine", ("fit", "capacity", "check")),
     ("I do not know which", ("choose", "model", "method")),
-    ("I have to say what it costs", ("cost", "roi")),
+    ("I have to say what it costs", ("cost", "roi", "quotes")),
     ("I train", ("checkpoint",)),
     ("I have measured", ("calibrate",)),
 )
@@ -40,7 +43,7 @@ _TREE = (
 async def overview(request: web.Request) -> web.Response:
     """The decision tree: from what one wants to know to the verb."""
     table = verbs()
-    tree = [(head, [(each, QUESTIONS[each], table[f"plan {each}"]["summary"]) for each in members])
+    tree = [(head, [(each, ALL[each], table[f"plan {each}"]["summary"]) for each in members])
             for head, members in _TREE]  # fmt: skip
     values = {"tree": tree, "this": request.app[THIS]}
     return respond(request, Answer("What do you want to know?", above="plan.html.j2", styles=STYLES, values=values,
@@ -71,7 +74,7 @@ def _answered(request: web.Request, short: str) -> web.Response:
     values: dict[str, Any] = {
         "verb": short, "path": request.path, "groups": groups, "lists": lists_of(groups, known),
         "wrong": asked.wrong, "code": asked.code, "is_example": asked.is_example, "summary": verbs()[name]["summary"],
-        "others": [(each, QUESTIONS[each]) for each in QUESTIONS], "measure": _measure(asked.words),
+        "others": [(each, ALL[each]) for each in ALL], "measure": _measure(asked.words),
     }  # fmt: skip
     found = asked.found
     document = found.document() if found is not None else None

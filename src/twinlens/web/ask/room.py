@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from twinlens.web.ask import claim, compare, explain, lab, plan, this
+from twinlens.web.ask import claim, compare, explain, lab, plan, quotes, this
 
 
 def add(app: web.Application) -> None:
@@ -13,6 +13,8 @@ def add(app: web.Application) -> None:
     app.cleanup_ctx.append(this.kept)
     app.router.add_get("/plan", plan.overview)
     app.router.add_post("/plan/probe", this.probe)
+    app.router.add_get("/plan/quotes", quotes.form)
+    app.router.add_post("/plan/quotes", quotes.sent)
     app.router.add_get("/plan/{verb}", plan.verb)
     app.router.add_get("/claim", claim.sentence)
     app.router.add_post("/claim", claim.text)
