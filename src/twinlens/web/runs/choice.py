@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from operator import attrgetter
 from urllib.parse import urlencode
 
 from multidict import MultiMapping
@@ -38,10 +40,8 @@ class Entry:
     labels: tuple[str, ...] = ()
     note: str = ""
 
-    def values(self, facet: str) -> tuple[str, ...]:
-        if facet == "label":
-            return self.labels
-        return (self.row.started[:10] or "not known",) if facet == "date" else (getattr(self.row, facet),)
+    def has(self, facet: str, chosen: frozenset[str]) -> bool:
+        return not chosen.isdisjoint(_VALUES[facet]((self,)))
 
     @property
     def lens(self) -> str:
@@ -105,24 +105,36 @@ class Chosen:
     offers: tuple[Offer, ...]
 
 
+def _of_row(facet: str) -> Callable[[Sequence[Entry]], Iterable[str]]:
+    value = attrgetter(f"row.{facet}")
+    return lambda entries: map(value, entries)
+
+
+_VALUES: dict[str, Callable[[Sequence[Entry]], Iterable[str]]] = {facet: _of_row(facet) for facet in FACETS} | {
+    "date": lambda entries: [each.row.started[:10] or "not known" for each in entries],
+    "label": lambda entries: chain.from_iterable(each.labels for each in entries),
+}
+"""The values of a facet that some runs have, one after another: ten thousand runs are counted at each request."""
+
+
 def choose(choice: Choice, entries: Iterable[Entry]) -> Chosen:
-    """One pass over all runs: a run that one facet alone keeps out still counts in that facet."""
-    left: dict[str, list[Entry]] = {lens: [] for lens in LENSES}
-    counts: dict[str, Counter[str]] = {facet: Counter() for facet in FACETS}
+    """What a choice leaves. A run that one facet alone keeps out still counts in that facet."""
     words = choice.words.casefold().split()
-    for entry in entries:
-        if words and not _has(entry, words):
-            continue
-        values = {facet: entry.values(facet) for facet in FACETS}
-        against = [facet for facet, chosen in choice.chosen.items() if chosen.isdisjoint(values[facet])]
-        if len(against) > 1:
-            continue
-        for facet in against or FACETS:
-            counts[facet].update(values[facet])
-        if not against:
-            left[entry.lens].append(entry)
-    ordered = {lens: found[::-1] if choice.is_oldest_first else found for lens, found in left.items() if found}
-    return Chosen(ordered, tuple(_offer(facet, counts[facet], choice) for facet in FACETS))
+    named = [each for each in entries if _has(each, words)] if words else list(entries)
+    left, alone = named, dict[str, list[Entry]]()
+    if choice.chosen:
+        left = []
+        for entry in named:
+            against = [facet for facet, chosen in choice.chosen.items() if not entry.has(facet, chosen)]
+            if not against:
+                left.append(entry)
+            elif len(against) == 1:
+                alone.setdefault(against[0], []).append(entry)
+    counts = {facet: Counter(values([*left, *alone.get(facet, ())])) for facet, values in _VALUES.items()}
+    by_lens: dict[str, list[Entry]] = {}
+    for entry in left[::-1] if choice.is_oldest_first else left:
+        by_lens.setdefault(entry.lens, []).append(entry)
+    return Chosen(by_lens, tuple(_offer(facet, counts[facet], choice) for facet in FACETS))
 
 
 def _offer(facet: str, counts: Counter[str], choice: Choice) -> Offer:

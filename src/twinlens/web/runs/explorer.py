@@ -25,7 +25,7 @@ TITLES = {"training": "Training", "inference": "Inference", "collective": "Excha
           "unreadable": "Cannot be read"}  # fmt: skip
 PER_PAGE, FIRST = 50, 15
 """Rows of a page of one lens, and of each lens where several are shown."""
-_BUDGET_S = 0.1
+_BUDGET_S = 0.05
 """CPU time that a page takes to read facts nobody has read yet; the thread behind it reads the rest."""
 READER = web.AppKey("reader", Reader)
 

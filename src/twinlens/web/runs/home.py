@@ -23,7 +23,7 @@ from twinlens.web.runs.panel import kept_panel, panel_of
 from twinlens.web.runs.row import UNJUDGED, Row
 
 LENSES: tuple[Lens, ...] = ("training", "inference")
-_BUDGET_S = 0.1
+_BUDGET_S = 0.05
 _MOST_LOOKED = 2000
 """Of the newest runs, among which the newest result of each lens is looked for."""
 _MOST_OF_STUDY = 60

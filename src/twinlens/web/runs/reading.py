@@ -62,6 +62,7 @@ class Reader:
         while not self._ended.is_set():
             self._woken.wait()
             self._woken.clear()
+            self._ended.wait(_STEP_S)  # the page that woke it goes first
             self._read_all()
             for _ in range(int(_LOOK_AGAIN_S / _STEP_S)):
                 if self._ended.wait(_STEP_S) or self._wanted or self._soon:

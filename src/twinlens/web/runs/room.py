@@ -16,12 +16,15 @@ from twinlens.web.runs.reading import Reader
 from twinlens.web.runs.rows import rows_page
 from twinlens.web.runs.run_page import note, run_page
 
+LOOKING = web.AppKey("looking", asyncio.Task)
+
 
 def add(app: web.Application) -> None:
     place = app[PLACE]
     app[INDEX] = Index((*place.folders, place.out))
     app[NOTES] = Notes(place.out)
     app[READER] = Reader(app[INDEX])
+    app.on_startup.append(_look)
     app.on_cleanup.append(_end)
     app.router.add_get("/", home)
     app.router.add_get("/runs", explorer)
@@ -31,5 +34,11 @@ def add(app: web.Application) -> None:
     app.router.add_post("/runs/{id}/note", note)
 
 
+async def _look(app: web.Application) -> None:
+    """Names are known before the first page asks for them."""
+    app[LOOKING] = asyncio.create_task(asyncio.to_thread(app[INDEX].listing))
+
+
 async def _end(app: web.Application) -> None:
+    await app[LOOKING]
     await asyncio.to_thread(app[READER].end)
