@@ -59,6 +59,9 @@ def test_a_study_is_checked_as_one_types_and_the_form_keeps_its_place(page: Any)
     assert "can be measured here" in page.inner_text("main")
     assert "protocol.repeats" in page.url
     assert page.evaluate("document.activeElement.id") == "set"
+    page.click("summary:has-text('a spec of your own')")
+    page.fill("#text", "[workload]\nkind = 'trainin'")
+    page.wait_for_selector("#refused:has-text('the pasted spec')")
 
 
 def test_two_servers_answer_side_by_side_as_text_and_the_talk_is_saved(page: Any) -> None:

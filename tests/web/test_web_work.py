@@ -15,6 +15,7 @@ from tests.web.asking import Site, site_at
 from twinlens.errors import BadInput
 from twinlens.record.store import create_study, update_study
 from twinlens.spec.load import load_example
+from twinlens.spec.source.example import example
 from twinlens.tuning.ledger import Begun, Ledger
 from twinlens.web.address import address_of
 from twinlens.web.work.asked import asked_of, study_of, words_of
@@ -109,6 +110,17 @@ def test_the_form_shows_what_theory_says_and_starts_what_was_checked(site: Site)
     assert status == 200
     assert "did you mean" in body
     assert 'action="/work"' not in body
+
+
+def test_a_pasted_spec_may_be_long_and_comes_in_the_body(site: Site) -> None:
+    text = "# long\n" * 3000 + example("decode").text
+    status, _, body = site.post("/measure", {"text": text, "key": "s3cret"})
+    assert status == 200
+    assert "can be measured here" in body
+    assert "s3cret" not in body
+    status, _, body = site.post("/measure", {"text": "[executor.options]\npython='sh'"})
+    assert status == 200
+    assert "executor.options.python is not set from a page" in body
 
 
 def test_script_in_every_field_is_text(site: Site) -> None:

@@ -65,14 +65,14 @@ class Joules:
 
     def per_token(self, tokens: int) -> dict[str, Any]:
         """Joules per output token, each scope on its own."""
-        row = {"id": "energy", "name": "energy per token", "value": "", "n": 1, "why": self._why}
+        row = {"id": "energy", "name": "energy per token", "value": "", "n": 0, "why": self._why}
         if self._why or self._meters is None:
             return row
         read = {scope: joules for scope, joules in self._meters.read().items() if joules}
         if not read or tokens < 1:
             return row | {"why": "the counter did not move during this answer"}
         said = "; ".join(f"{scope.partition(':')[0]} {joules / tokens:.3g} J" for scope, joules in read.items())
-        return row | {"value": said, "why": "all that ran on the board or in the package meanwhile is in it"}
+        return row | {"value": said, "n": 1, "why": "all that ran on the board or in the package meanwhile is in it"}
 
 
 def is_here(url: str) -> bool:

@@ -45,13 +45,13 @@ def tpot_s(exchange: Exchange) -> float | None:
 def cost(exchange: Exchange) -> dict[str, Any]:
     """What the answer costs by the prices that were typed, per million tokens; and why not."""
     wanted = exchange.wanted
-    row = {"id": "cost", "name": "cost of this answer, in the currency of the price", "value": "", "n": 1, "why": ""}
+    row = {"id": "cost", "name": "cost of this answer, in the currency of the price", "value": "", "n": 0, "why": ""}
     if wanted.price_out is None:
         return row | {"why": "no price per million tokens was given"}
     if wanted.price_in and exchange.prompt_tokens is None:
         return row | {"why": "the server does not say how many tokens the prompt had"}
     amount = (exchange.tokens * wanted.price_out + (exchange.prompt_tokens or 0) * (wanted.price_in or 0.0)) / 1e6
-    return row | {"value": f"{amount:.6f}".rstrip("0").rstrip(".") or "0"}
+    return row | {"value": f"{amount:.6f}".rstrip("0").rstrip(".") or "0", "n": 1}
 
 
 def _rate(exchange: Exchange) -> float | None:

@@ -19,9 +19,8 @@ from twinlens.web.playground.keeping import spec_text
 from twinlens.web.playground.serve import servable, spec_of
 from twinlens.web.playground.talk import kept, whole_answer
 from twinlens.web.playground.wanted import CODE, wanted_of
-from twinlens.web.work.job import SERVE, Job, jobs, new_folder, serves, start
+from twinlens.web.work.job import SERVE, Job, jobs, new_folder, serves, start, starting
 from twinlens.web.work.pages import KEY, refuse_taken
-from twinlens.web.work.room import STARTING
 
 _MOST_UP = 2
 MODULE = "twinlens.web.playground.serve"
@@ -90,8 +89,7 @@ async def saved(request: web.Request) -> web.Response:
 async def served(request: web.Request) -> web.Response:
     """Start the server of an example, as a job of its own, and go to its page."""
     fields = await request.post()
-    async with request.app[STARTING]:
-        job = await asyncio.to_thread(_started, place_of(request), str(fields.get("example", "")))
+    job = await asyncio.to_thread(_started, place_of(request), str(fields.get("example", "")))
     raise web.HTTPSeeOther(f"/work/{job.id}")
 
 
@@ -99,9 +97,11 @@ def _started(place: Place, name: str) -> Job:
     if name not in [each.name for each in servable()]:
         raise BadInput(f"no server is started from {name[:40]!r}; choose one of those that are offered", code=CODE)
     spec_of(load_example(name))
-    refuse_taken(place, beside_servers=True)
-    if len(_up(place)) >= _MOST_UP:
-        raise BadInput(f"{_MOST_UP} servers that were started from a page are up; stop one of them first", code=CODE)
-    folder = new_folder(place.out)
     environment = {each: word for each, word in os.environ.items() if each != KEY}
-    return start(folder, [SERVE, name, str(folder)], environment, module=MODULE)
+    with starting(place.out):
+        refuse_taken(place, beside_servers=True)
+        if len(_up(place)) >= _MOST_UP:
+            sentence = f"{_MOST_UP} servers that were started from a page are up; stop one of them first"
+            raise BadInput(sentence, code=CODE)
+        folder = new_folder(place.out)
+        return start(folder, [SERVE, name, str(folder)], environment, module=MODULE)

@@ -4,6 +4,7 @@ const $ = (id) => document.getElementById(id);
 const form = $("chat"), answers = $("answers"), MOST = 240, SVG = "http://www.w3.org/2000/svg";
 let talks = {}, kept = [], going = null;
 const make = (name, text = "", kind = "") => Object.assign(document.createElement(name), { textContent: text, className: kind });
+const linked = (text, href) => Object.assign(make("a", text), { href }), explained = ["ttft", "tpot"];
 const post = (path, data, signal) => fetch(path, { method: "POST", signal, body: JSON.stringify(data),
   headers: { "Content-Type": "application/json", "X-Twinlens-Form": formToken(), Accept: "application/json, text/event-stream" } });
 
@@ -45,10 +46,13 @@ function took(talk, event) {
       if (row.value) value.append(make("small", ` n = ${row.n}`));
       if (row.why) value.append(make("span", ` ${row.why}`, "meta"));
       if (row.measured) value.append(make("span", ` · measured: ${row.measured}`, "meta"));
-      line.append(make("dt", row.name), value);
+      const name = make("dt", explained.includes(row.id) ? "" : row.name);
+      if (explained.includes(row.id)) name.append(linked(row.name, `/explain/${row.id}`));
+      line.append(name, value);
       return line;
     }));
-    if (event.run) { const link = make("a", "The run that measured this server"); link.href = `/runs/${encodeURIComponent(event.run)}`; talk.server.append(" ", link); }
+    if (event.run) talk.server.append(" ", linked("The run that measured this server", `/runs/${encodeURIComponent(event.run)}`), " · ",
+      linked("what binds it", `/diagnose?run=${encodeURIComponent(event.run)}`));
     if (event.merged) talk.said.textContent += ` · ${event.merged} tokens came together with the one before`;
     if (event.endpoint === "completions") talk.said.textContent += " · asked as plain text: the server has no chat for this model";
     if (!event.error) talk.messages.push({ role: "assistant", content: talk.reply.textContent });

@@ -1,27 +1,27 @@
-// The form of a measurement, checked as one types: the page below the form is that of the form as it is now.
-const form = document.getElementById("ask");
+// The forms of a measurement, checked as one types: the page below them is that of the form as it is now.
+const below = document.getElementById("below"), ask = document.getElementById("ask"), own = document.getElementById("own");
 let asking, waiting;
-async function check(whole) {
+async function check(form) {
   asking?.abort();
   asking = new AbortController();
   const words = new URLSearchParams([...new FormData(form)].filter(([, value]) => value.trim() !== ""));
-  const address = `${location.pathname}?${words}`;
-  if (whole || address.length > 4000) return whole && (location.href = address);
+  const address = form === own ? location.pathname : `${location.pathname}?${words}`;
+  if (address.length > 4000) return;
   let text;
   try {
-    text = await (await fetch(address, { signal: asking.signal })).text();
+    text = await (await fetch(address, { signal: asking.signal, ...(form === own ? { method: "POST", body: words } : {}) })).text();
   } catch {
     return;
   }
-  const fresh = new DOMParser().parseFromString(text, "text/html");
-  history.replaceState(null, "", address);
-  while (form.nextSibling) form.nextSibling.remove();
-  let next = fresh.getElementById("ask");
-  while ((next = fresh.getElementById("ask").nextSibling)) form.parentNode.append(next);
+  const fresh = new DOMParser().parseFromString(text, "text/html"), from = fresh.getElementById("below");
+  if (!from) return;
+  if (form !== own) history.replaceState(null, "", address);
+  while (below.nextSibling) below.nextSibling.remove();
+  while (from.nextSibling) below.parentNode.append(from.nextSibling);
   document.querySelector("footer").replaceWith(fresh.querySelector("footer"));
 }
-form.addEventListener("input", (event) => {
+for (const form of [ask, own].filter(Boolean)) form.addEventListener("input", (event) => {
   clearTimeout(waiting);
-  const isOther = event.target.id === "verb";
-  waiting = setTimeout(() => check(isOther), isOther ? 0 : 350);
+  if (event.target.id === "verb") return location.assign(`${location.pathname}?verb=${event.target.value}`);
+  waiting = setTimeout(() => check(form), 350);
 });

@@ -13,12 +13,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
+from twinlens.measurement.study_folder import locked
 from twinlens.record.process import is_gone, is_here, process_of
 from twinlens.record.store import now_utc, write_json
 from twinlens.system.document import read_json, read_text, refuse_irregular
@@ -81,6 +82,14 @@ class Job:
         return _tail(self.folder / "out.txt")
 
 
+@contextlib.contextmanager
+def starting(out: Path) -> Iterator[None]:
+    """Meanwhile no other site of the same folder starts a job: two that look at once would both find none running."""
+    (out / FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
+    with locked(out / FOLDER, wait=True):
+        yield
+
+
 def new_folder(out: Path) -> Path:
     """The folder of a job that is about to start."""
     folder = out / FOLDER / f"{now_utc()}_{secrets.token_hex(3)}"
@@ -133,7 +142,9 @@ def jobs(out: Path) -> list[Job]:
 
 def find_job(out: Path, name: str) -> Job | None:
     """The job of this name: found by its listing, so that no name of an address becomes a path."""
-    return next((each for each in jobs(out) if each.id == name), None)
+    with contextlib.suppress(OSError, BadInput):
+        return next((read_job(folder) for folder in (out / FOLDER).iterdir() if folder.name == name), None)
+    return None
 
 
 def stop(job: Job) -> None:

@@ -16,23 +16,36 @@ from twinlens.units import show
 from twinlens.web.page import Answer, respond, templates
 from twinlens.web.place import Place, place_of
 from twinlens.web.work.asked import Asked, asked_of, fields_of, offered, study_of, words_of
-from twinlens.web.work.job import SERVE, TAKEN, Job, find_job, is_stopping, jobs, new_folder, serves, start, stop
+from twinlens.web.work.job import (
+    SERVE,
+    TAKEN,
+    Job,
+    find_job,
+    is_stopping,
+    jobs,
+    new_folder,
+    serves,
+    start,
+    starting,
+    stop,
+)
 from twinlens.web.work.progress import written_by
-from twinlens.web.work.room import STARTING
 
 KEY = "OPENAI_API_KEY"
 """The variable whose value is sent to any server that wants a key: of the site's own, no page may decide to whom."""
 
 
 async def measure(request: web.Request) -> web.Response:
-    """The form, and what the study comes to that it asks for now."""
-    fields = request.query
+    """The forms, and what the study comes to that one of them asks for now. A spec that is pasted comes in the body: it
+    may be longer than an address."""
+    fields = dict(await request.post() if request.method == "POST" else request.query)
+    fields.pop("key", None)
     values: dict[str, Any] = {"refused": None, "planned": None, "hidden": {}}
     answer = partial(Answer, "Measure", above="work/measure.html.j2", values=values,
                      scripts=("measure.js",))  # fmt: skip
     try:
         asked = asked_of(fields)
-        values |= {"asked": asked, "offered": offered(asked.verb), "at": fields.get("at", "")}
+        values |= {"asked": asked, "offered": offered(asked.verb)}
         if not (fields_of(asked).keys() - {"verb"} or asked.verb in ("demo", "burnin")):
             return respond(request, answer(command=("twinlens", "measure", "chat")))
         checked, values["planned"] = await asyncio.to_thread(_checked, asked)
@@ -90,21 +103,21 @@ async def listed(request: web.Request) -> web.Response:
 async def begin(request: web.Request) -> web.Response:
     """Start what the form asks for, one measurement at a time, and go to its page."""
     fields = await request.post()
-    async with request.app[STARTING]:
-        job = await asyncio.to_thread(_begun, place_of(request), dict(fields))
+    job = await asyncio.to_thread(_begun, place_of(request), dict(fields))
     raise web.HTTPSeeOther(f"/work/{job.id}")
 
 
 def _begun(place: Place, fields: Mapping[str, Any]) -> Job:
     asked = asked_of(fields)
     study = study_of(asked)
-    refuse_taken(place, beside_servers=study is not None and study.executor.kind == "openai-http")
     environment = {name: value for name, value in os.environ.items() if name != KEY}
     key = str(fields.get("key", "")).strip()
     if key and asked.url:
         environment[KEY] = key
-    folder = new_folder(place.out)
-    return start(folder, words_of(asked, place.out, folder), environment)
+    with starting(place.out):
+        refuse_taken(place, beside_servers=study is not None and study.executor.kind == "openai-http")
+        folder = new_folder(place.out)
+        return start(folder, words_of(asked, place.out, folder), environment)
 
 
 def refuse_taken(place: Place, *, beside_servers: bool) -> None:

@@ -9,15 +9,13 @@ from aiohttp import web
 
 from twinlens.web.door import Handler
 
-STARTING = web.AppKey("starting", asyncio.Lock)
-"""Held while a job is started, so that two forms that come at once do not both find the machine free."""
 _PAGES = "twinlens.web.work.pages"
 
 
 def add(app: web.Application) -> None:
     """Put the addresses of this room into the application."""
-    app[STARTING] = asyncio.Lock()
     app.router.add_get("/measure", later(_PAGES, "measure"))
+    app.router.add_post("/measure", later(_PAGES, "measure"))
     app.router.add_get("/work", later(_PAGES, "listed"))
     app.router.add_post("/work", later(_PAGES, "begin"))
     app.router.add_get("/work/{id}", later(_PAGES, "watched"))
