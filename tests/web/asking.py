@@ -35,6 +35,11 @@ class Site:
         """Status, headers and body of JSON that a script of this site sends."""
         return _asked(self.url, path, "POST", json.dumps(data), self._of_script())
 
+    def send_raw(self, path: str, body: str) -> tuple[int, str]:
+        """Status and body of whatever is sent as JSON."""
+        status, _, answer = _asked(self.url, path, "POST", body, self._of_script())
+        return status, answer
+
     def open(self, path: str, data: object) -> http.client.HTTPResponse:
         """The same, to be read as it comes; closing it closes the connection."""
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)

@@ -23,6 +23,7 @@ from twinlens.web.playground.beside import INTERACTIVE, measured_of
 from twinlens.web.playground.figures import cost, figures, shown, tpot_s
 from twinlens.web.playground.keeping import saved, spec_text
 from twinlens.web.playground.serve import servable, serve
+from twinlens.web.playground.talk import kept
 from twinlens.web.playground.upstream import Exchange
 from twinlens.web.playground.wanted import wanted_of
 from twinlens.web.work.job import WHERE
@@ -86,9 +87,9 @@ def test_an_answer_comes_as_text_with_a_mark_for_each_token_and_one_requests_fig
 
 def test_a_talk_is_saved_as_a_run_that_is_never_compared(site: Site, out: Path) -> None:
     with plain(Plain(answers={"/v1/chat/completions": ANSWER})) as server:
-        kept = events_of(site, question(server.url))[-1]["kept"]
-        kept += events_of(site, question(server.url))[-1]["kept"]
-    status, _, body = site.send("/chat/save", {"kept": kept})
+        names = events_of(site, question(server.url))[-1]["kept"]
+        names += events_of(site, question(server.url))[-1]["kept"]
+    status, _, body = site.send("/chat/save", {"kept": names})
     assert status == 200, body
     told = json.loads(body)
     assert told["address"] == f"/runs/{told['run']}"
@@ -99,10 +100,10 @@ def test_a_talk_is_saved_as_a_run_that_is_never_compared(site: Site, out: Path) 
     assert (summary.validity, summary.ranked) == ("not valid", False)
     assert INTERACTIVE in [each.code for each in summary.disqualified]
     assert "Somebody talked with the server" in tl.show(out / told["run"])
-    other = json.loads(site.send("/chat/save", {"kept": kept})[2])["run"]
+    other = json.loads(site.send("/chat/save", {"kept": names})[2])["run"]
     assert [each.verdict for each in tl.compare(out / told["run"], out / other)] == ["not comparable"]
     assert measured_of([out], f"{server.url}/v1") == {}, "a talk is no measured run of its server"
-    _, _, body = site.send("/chat/save", {"kept": kept, "as": "spec"})
+    _, _, body = site.send("/chat/save", {"kept": names, "as": "spec"})
     study = tl.parse(json.loads(json.dumps(_toml(json.loads(body)["spec"]))))
     assert study.executor.options["url"] == f"{server.url}/v1"
 
@@ -176,6 +177,22 @@ def test_what_cannot_be_asked_is_refused_before_anybody_is(site: Site, wrong: di
     status, _, body = site.send("/chat/ask", question("127.0.0.1:9") | wrong)
     assert status == 400
     assert json.loads(body)["code"] == code
+
+
+def test_a_body_that_is_no_json_or_nested_without_end_is_one_sentence(site: Site) -> None:
+    for path in ("/chat/ask", "/chat/save"):
+        for body in ("[" * 100_000, "{", "\\ud800"):
+            status, answer = site.send_raw(path, body)
+            assert status == 400
+            assert "not JSON" in json.loads(answer)["error"]
+
+
+def test_nothing_that_was_said_is_kept_in_memory(site: Site) -> None:
+    with plain(Plain(answers={"/v1/chat/completions": ANSWER})) as server:
+        names = events_of(site, question(server.url))[-1]["kept"]
+    (exchange,) = kept(names)
+    assert (exchange.wanted.messages, exchange.answer.parts, exchange.answer.text) == ((), [], "")
+    assert len(exchange.chunk_ns) == 3
 
 
 def test_the_page_works_without_script_and_shows_gauges_text_and_reasons(site: Site) -> None:

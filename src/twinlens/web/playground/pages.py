@@ -17,7 +17,7 @@ from twinlens.web.playground.beside import servers_measured
 from twinlens.web.playground.keeping import saved as saved_as_run
 from twinlens.web.playground.keeping import spec_text
 from twinlens.web.playground.serve import servable, spec_of
-from twinlens.web.playground.talk import kept, whole_answer
+from twinlens.web.playground.talk import json_in, kept, whole_answer
 from twinlens.web.playground.wanted import CODE, wanted_of
 from twinlens.web.work.job import SERVE, Job, jobs, new_folder, serves, start, starting
 from twinlens.web.work.pages import KEY, refuse_taken
@@ -36,7 +36,7 @@ async def chat(request: web.Request) -> web.Response:
 async def asked_without_script(request: web.Request) -> web.Response:
     """The same page with one answer of the first server."""
     fields = {name: str(word) for name, word in (await request.post()).items()}
-    text, last = await whole_answer(wanted_of(_question(fields)), place_of(request))
+    text, last = await whole_answer(await asyncio.to_thread(wanted_of, _question(fields)), place_of(request))
     known = {name: fields.get(name, word) for name, word in _FIELDS.items()}
     return await _page(request, known, text, last)
 
@@ -75,7 +75,7 @@ def _up(place: Place) -> list[dict[str, str]]:
 
 async def saved(request: web.Request) -> web.Response:
     """A talk as a run, or as a spec: JSON with its address, or the text."""
-    data = await request.json()
+    data = await json_in(request)
     names = [str(each) for each in data.get("kept", [])][:200] if isinstance(data, dict) else []
     found = kept(names)
     if isinstance(data, dict) and data.get("as") == "spec":

@@ -16,6 +16,7 @@ from typing import Any
 
 from aiohttp import ClientSession, web
 
+from twinlens.system.document import json_of
 from twinlens.web.place import Place, place_of
 from twinlens.web.playground.beside import Joules, measured_of, watch_server
 from twinlens.web.playground.figures import cost, figures, shown
@@ -24,7 +25,7 @@ from twinlens.web.playground.wanted import Wanted, wanted_of
 from twinlens.web.work.job import jobs, serves
 
 _BEAT_S = 0.5
-_MOST_KEPT = 200
+_MOST_KEPT, _MOST_CHUNKS = 200, 500_000
 _KEPT: dict[str, Exchange] = {}
 Event = dict[str, Any]
 
@@ -34,10 +35,7 @@ async def asked(request: web.Request) -> web.StreamResponse:
 
     When the page goes away, or stops it, the question to the server ends too.
     """
-    try:
-        wanted = wanted_of(await request.json())
-    except ValueError:
-        raise web.HTTPBadRequest(text="a question is JSON") from None
+    wanted = await asyncio.to_thread(wanted_of, await json_in(request))
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
     await response.prepare(request)
     with contextlib.suppress(ConnectionError):  # the page has gone
@@ -50,6 +48,14 @@ async def asked(request: web.Request) -> web.StreamResponse:
                 if request.transport is None or request.transport.is_closing():
                     break
     return response
+
+
+async def json_in(request: web.Request) -> Any:
+    """The JSON of a body, within the bounds of a document. Raises HTTPBadRequest."""
+    try:
+        return json_of(await request.text())
+    except ValueError as wrong:
+        raise web.HTTPBadRequest(text=f"what was sent is not JSON that can be read ({str(wrong)[:60]})") from None
 
 
 async def _with_beats(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event | None, None]:
@@ -128,10 +134,11 @@ async def _end(exchanges: list[Exchange], joules: Joules, place: Place) -> Event
 
 
 def keep(exchange: Exchange) -> str:
-    """A name under which it can be saved for a while."""
+    """A name under which it can be saved for a while: its times and counts, and nothing that was said."""
     name = secrets.token_hex(8)
+    exchange.wanted = replace(exchange.wanted, messages=())
     _KEPT[name] = exchange
-    while len(_KEPT) > _MOST_KEPT:
+    while len(_KEPT) > _MOST_KEPT or sum(len(each.chunk_ns) for each in _KEPT.values()) > _MOST_CHUNKS:
         del _KEPT[next(iter(_KEPT))]
     return name
 

@@ -202,11 +202,14 @@ def _end(answer: Answer, events: Events) -> None:
 
 
 def _taken(exchange: Exchange, take: Callable[[], None]) -> tuple[str, list[int]]:
-    """Understand a read that has just come: its text, and its time once for each chunk with text in it."""
+    """Understand a read that has just come: its text, which nothing here keeps, and its time once for each chunk with
+    text in it."""
     now_ns, answer = time.monotonic_ns(), exchange.answer
-    parts, chunks = len(answer.parts), len(answer.reads)
+    chunks = len(answer.reads)
     take()
     times = [now_ns] * (len(answer.reads) - chunks)
     exchange.merged += max(0, len(times) - 1)
     exchange.chunk_ns += times
-    return whole("".join(answer.parts[parts:])), times
+    text = whole("".join(answer.parts))
+    answer.parts.clear()
+    return text, times

@@ -44,7 +44,7 @@ async def measure(request: web.Request) -> web.Response:
     answer = partial(Answer, "Measure", above="work/measure.html.j2", values=values,
                      scripts=("measure.js",))  # fmt: skip
     try:
-        asked = asked_of(fields)
+        asked = await asyncio.to_thread(asked_of, fields)
         values |= {"asked": asked, "offered": offered(asked.verb)}
         if not (fields_of(asked).keys() - {"verb"} or asked.verb in ("demo", "burnin")):
             return respond(request, answer(command=("twinlens", "measure", "chat")))
