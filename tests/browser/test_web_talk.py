@@ -4,6 +4,7 @@ of, and what a model says is text."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from plain_server import Plain, plain, stream
 from served_site import site as serving
+from twinlens.web.work.job import new_folder, start
 
 pytestmark = pytest.mark.browser
 ENEMY = "<img src=x onerror=alert(1)>\x1b[2J\u202eevil"
@@ -90,6 +92,20 @@ def test_the_list_of_work_says_what_there_is_and_offers_the_demo(page: Any) -> N
     page.goto("/work")
     assert "Run the demo" in page.inner_text("main")
     _is_fine(page)
+
+
+def test_a_job_is_watched_and_stopped_by_its_button(page: Any, tmp_path: Path) -> None:
+    (tmp_path / "sleeping.py").write_text(
+        "import sys, time\nprint('asleep', file=sys.stderr, flush=True)\ntime.sleep(60)"
+    )
+    job = start(new_folder(tmp_path), ["measure"], {**os.environ, "PYTHONPATH": str(tmp_path)}, module="sleeping")
+    with serving(tmp_path) as url:
+        page.goto(f"{url}work/{job.id}")
+        page.wait_for_selector("#state:has-text('asleep')")
+        assert "Running" in page.inner_text("#state")
+        page.click("button:has-text('Stop')")
+        page.wait_for_selector("[data-state=stopped]")
+        assert page.inner_text("h1") == "measure: stopped"
 
 
 def test_a_job_of_another_is_shown_as_text(page: Any, tmp_path: Path, browser: Any) -> None:

@@ -193,7 +193,7 @@ def test_a_job_folder_of_another_is_read_as_far_as_it_is_one(served, tmp_path: P
 
 
 def test_trials_and_windows_are_counted_in_the_folders_of_the_job_alone(tmp_path: Path) -> None:
-    job = Job(tmp_path / "job", ("tune",), "", time.time(), {}, os.getpid(), None, None)
+    job = Job(tmp_path / "job", ("tune",), time.time(), {}, os.getpid(), None, None)
     tuning = create_study(tmp_path, load_example("tune-inference"))
     ledger = Ledger(tuning)
     ledger.add(Begun("bound", "0", ""))

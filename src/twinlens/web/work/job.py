@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +34,7 @@ State = Literal["running", "done", "gate failed", "refused", "failed", "stopped"
 _BY_EXIT: Mapping[int, State] = {0: "done", 1: "gate failed", 2: "refused", 130: "stopped"}
 _KEEPER = Path(__file__).with_name("keeper.py")
 _TAIL_BYTES = 16_384
+_LAST_S = 1e10  # the year 2286
 _MOST_RECORD_BYTES = 200_000
 
 
@@ -44,7 +46,6 @@ class Job:
 
     folder: Path
     words: tuple[str, ...]
-    started_utc: str
     begun_s: float
     process: Mapping[str, Any]
     child: int | None
@@ -72,6 +73,11 @@ class Job:
         if self.state == "running":
             return max(0.0, time.time() - self.begun_s)
         return None if self.ended_s is None else max(0.0, self.ended_s - self.begun_s)
+
+    @property
+    def started(self) -> str:
+        """When, in UTC, for people."""
+        return datetime.fromtimestamp(self.begun_s, UTC).strftime("%Y-%m-%d %H:%M")
 
     def said(self) -> list[str]:
         """The last lines of its progress and of what it had to say."""
@@ -119,15 +125,17 @@ def read_job(folder: Path) -> Job:
         words, process = tuple(map(str, found["words"])), found["process"]
         if not words or not isinstance(process, dict) or not isinstance(process["pid"], int):
             raise ValueError("it names no command")
-        begun_s, started_utc = float(found["begun_s"]), str(found["started_utc"])
+        begun_s = float(found["begun_s"])
+        if not 0 <= begun_s < _LAST_S:
+            raise ValueError("it began at no time")
     except (OSError, KeyError, TypeError, ValueError) as error:
         sentence = f"the job {folder.name} cannot be read ({str(error)[:80]}); remove its folder"
         raise BadInput(sentence, code=TAKEN) from None
     ended = folder / "exit"
     with contextlib.suppress(OSError):
-        return Job(folder, words, started_utc, begun_s, process, _number(folder / "child"), _number(ended),
+        return Job(folder, words, begun_s, process, _number(folder / "child"), _number(ended),
                    ended.stat().st_mtime)  # fmt: skip
-    return Job(folder, words, started_utc, begun_s, process, _number(folder / "child"), None, None)
+    return Job(folder, words, begun_s, process, _number(folder / "child"), None, None)
 
 
 def jobs(out: Path) -> list[Job]:

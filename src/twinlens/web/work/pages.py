@@ -125,7 +125,7 @@ def refuse_taken(place: Place, *, beside_servers: bool) -> None:
     those that were started from a page may be up meanwhile."""
     for job in jobs(place.out):
         if job.state == "running" and not (job.verb == SERVE and beside_servers):
-            raise BadInput(f"{' '.join(job.words[:2])} is running since {job.started_utc}, and two at once would "
+            raise BadInput(f"{' '.join(job.words[:2])} is running since {job.started} (UTC), and two at once would "
                            "disturb each other; wait for its end, or stop it", code=TAKEN)  # fmt: skip
 
 
@@ -173,4 +173,4 @@ def _told(job: Job) -> dict[str, Any]:
     what = " ".join(each for each in job.words[:2] if not each.startswith("--"))
     return {"id": job.id, "verb": job.verb, "what": what, "words": list(job.words), "state": job.state,
             "is_stopping": is_stopping(job), "serves": serves(job)["url"], "exit_code": job.code,
-            "started_utc": job.started_utc, "lasted_s": job.lasted_s, "is_over": job.state != "running"}  # fmt: skip
+            "started": job.started, "lasted_s": job.lasted_s, "is_over": job.state != "running"}  # fmt: skip
