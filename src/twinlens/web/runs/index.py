@@ -11,9 +11,11 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import Literal
 
 from aiohttp import web
@@ -68,6 +70,10 @@ class _Folder:
     kind: Kind | None
     folders: tuple[str, ...]
     packs: tuple[str, ...]
+
+
+_RUN = _Folder(0, True, "run", (), ())
+_PLAIN = frozenset(f"{ascii_letters}{digits}._-")
 
 
 class Index:
@@ -154,7 +160,7 @@ class Index:
             return before
         try:
             if depth and _is_file(f"{path}/run.json"):
-                return _Folder(0, True, "run", (), ())
+                return _RUN
             now = os.stat(path).st_mtime_ns
             if before is not None and before.is_settled and before.mtime_ns == now:
                 return before
@@ -185,10 +191,7 @@ def _read_folder(path: str, mtime_ns: int, *, deeper: bool) -> _Folder:
 def _listed(runs: list[tuple[str, str]], others: list[tuple[str, Kind, str]], cut: str) -> Listing:
     """Ids for all: the name of the folder where it is plain and its own, else one with a digest of its path."""
     paths = [*(path for path, _ in runs), *(path for path, _, _ in others)]
-    names: dict[str, int] = {}
-    for path in paths:
-        name = os.path.basename(path)
-        names[name] = names.get(name, 0) + 1
+    names = Counter(map(os.path.basename, paths))
     ids = {path: _id(path, names) for path in paths}
     found = [Found(ids[path], path, "run", ids.get(within, ""), _order(path)) for path, within in runs]
     found.sort(key=lambda each: each.sort, reverse=True)
@@ -197,13 +200,12 @@ def _listed(runs: list[tuple[str, str]], others: list[tuple[str, Kind, str]], cu
     return Listing(tuple(found), packs, {each.id: each for each in (*found, *beside)}, cut)
 
 
-def _id(path: str, names: dict[str, int]) -> str:
+def _id(path: str, names: Mapping[str, int]) -> str:
     name = os.path.basename(path)
-    is_plain = name.isascii() and all(each.isalnum() or each in "._-" for each in name) and len(name) <= 200
-    if is_plain and names[name] == 1 and name not in (".", "..") and name != PACK_END:
+    if names[name] == 1 and name != PACK_END and len(name) <= 200 and _PLAIN.issuperset(name):
         return name
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:10]
-    kept = "".join(each for each in name if each.isascii() and (each.isalnum() or each in "._-"))[:80]
+    kept = "".join(each for each in name if each in _PLAIN)[:80]
     return f"{kept}~{digest}"
 
 
