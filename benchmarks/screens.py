@@ -1,12 +1,11 @@
 """Pictures of pages of a running `browse` for the docs: `python -m benchmarks.screens URL [NAME=PATH …]`.
 
-Each becomes `docs/screens/NAME.png`, at most 150 kB: of 1280 × 900 points, in fewer colours where it would be larger.
+Each becomes `docs/screens/NAME.png`, at most 150 kB: of 1280 × 900 points, or of less height where it would be more.
 Without names: home, runs, plan, claim, lab.
 """
 
 from __future__ import annotations
 
-import io
 import shutil
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from urllib.parse import urljoin
 FOLDER = Path(__file__).parents[1] / "docs" / "screens"
 PAGES = {"home": "/", "runs": "/runs", "plan": "/plan", "claim": "/claim", "lab": "/lab"}
 MOST_BYTES = 150_000
-SIZE = {"width": 1280, "height": 900}
+WIDTH, HEIGHTS = 1280, (900, 760, 640, 520, 420)
 _QUIET_MS = 400
 """After the last request: charts are drawn by then."""
 
@@ -30,30 +29,30 @@ def taken(url: str, pages: dict[str, str], to: Path) -> list[Path]:
     with sync_playwright() as driver:
         path = shutil.which("chromium") or shutil.which("google-chrome") or driver.chromium.executable_path
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        tab = browser.new_page(viewport=SIZE, color_scheme="light", reduced_motion="reduce")  # type: ignore[arg-type]
+        tab = browser.new_page(
+            viewport={"width": WIDTH, "height": HEIGHTS[0]}, color_scheme="light", reduced_motion="reduce"
+        )
         tab.goto(url)  # with its token, where it has one
         for name, place in pages.items():
             answer = tab.goto(urljoin(url, place), wait_until="load")
             if answer is None or not answer.ok:
                 raise SystemExit(f"{place} did not answer well: {answer.status if answer else 'nothing'}")
+            tab.set_viewport_size({"width": WIDTH, "height": HEIGHTS[0]})
             tab.wait_for_timeout(_QUIET_MS)
             made.append(to / f"{name}.png")
-            made[-1].write_bytes(small(tab.screenshot()))
+            made[-1].write_bytes(small(tab))
         browser.close()
     return made
 
 
-def small(picture: bytes) -> bytes:
-    """The same picture in at most `MOST_BYTES`, with as many colours as that leaves."""
-    from PIL import Image
-
-    for colours in (256, 64, 16):
+def small(tab: Any) -> bytes:
+    """A picture of at most `MOST_BYTES`: of less of the page where all of it would be more."""
+    for height in HEIGHTS:
+        tab.set_viewport_size({"width": WIDTH, "height": height})
+        picture: bytes = tab.screenshot()
         if len(picture) <= MOST_BYTES:
-            break
-        file = io.BytesIO()
-        Image.open(io.BytesIO(picture)).convert("RGB").quantize(colours).save(file, "PNG", optimize=True)
-        picture = min(picture, file.getvalue(), key=len)
-    return picture
+            return picture
+    raise SystemExit(f"{tab.url}: {len(picture):,} bytes at {height} points, and {MOST_BYTES:,} is the limit")
 
 
 def main(words: list[str]) -> Any:

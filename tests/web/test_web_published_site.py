@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import shutil
 import zipfile
@@ -16,6 +18,8 @@ from markupsafe import escape
 import twinlens as tl
 from material import called, for_rows, inference, study_of, training
 from twinlens.errors import BadInput
+from twinlens.pack.archive import write_archive
+from twinlens.pack.sums import SUMS, sums_text
 from twinlens.web.published import worker
 from twinlens.web.published.folder import fresh_site
 from twinlens.web.published.packs import slugs
@@ -154,7 +158,6 @@ def test_each_point_leads_to_its_rows_and_the_pack_is_the_one_that_was_given(mad
 def test_processes_of_their_own_read_the_same_and_one_that_dies_costs_its_pack(
     packs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "_FEW", 0)
     monkeypatch.setattr(worker, "_started", _killed_after(worker._started, 1))
     monkeypatch.setattr(worker.os, "cpu_count", lambda: 1)
     monkeypatch.setattr(worker, "_FEW", 1)
@@ -176,6 +179,42 @@ def _killed_after(start, count):  # type: ignore[no-untyped-def]
         return process
 
     return killed
+
+
+def test_enemies_are_listed_with_a_reason_each_and_nothing_else_is_read(packs: Path, tmp_path: Path) -> None:
+    at, good = tmp_path / "packs", packs / "first" / "evidence.zip"
+    at.mkdir()
+    _changed(good, at / "newer.zip", "run.json", b'"schema": 1', b'"schema": 99')
+    _changed(good, at / "deep.zip", "run.json", b"{", b"[" * 10_000 + b"{")
+    _changed(good, at / "better.zip", "figures.json", b'"value": ', b'"value": 9')
+    with zipfile.ZipFile(at / "climbs.zip", "w") as file:
+        file.writestr("../x", b"1")
+    with zipfile.ZipFile(at / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("SHA256SUMS", b"0" * (33 << 20))
+    os.mkfifo(at / "fifo.zip")
+    (at / "folder.zip").mkdir()
+    (at / "link.zip").symlink_to(good)
+    (at / "<b onclick=alert(1)>.zip").write_bytes(good.read_bytes())
+    made = tl.site(at, to=tmp_path / "site")
+    reasons = {pack.name: str(pack.checked.findings[0].numbers) for pack in made.refused}
+    assert set(reasons) == {"newer", "deep", "better", "climbs", "bomb", "fifo", "folder"}
+    for name, why in (("newer", "schema 99"), ("deep", "nested"), ("better", "computed as"), ("climbs", "leads out"),
+                      ("bomb", "32 MiB"), ("fifo", "no file"), ("folder", "no file")):  # fmt: skip
+        assert why in reasons[name]
+        assert str(tmp_path) not in reasons[name]
+    assert [pack.name for pack in made.shown] == ["<b onclick=alert(1)>"]
+    assert "<b onclick" not in (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert len(list((tmp_path / "site" / "packs").iterdir())) == 1
+
+
+def _changed(pack: Path, to: Path, end: str, old: bytes, new: bytes) -> None:
+    """The pack with something else in its first file of a name, and checksums that fit."""
+    with zipfile.ZipFile(pack) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    which = next(name for name in members if name.endswith(end))
+    members[which] = members[which].replace(old, new, 1)
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in members.items() if name != SUMS}
+    write_archive(to, {**members, SUMS: sums_text(hashes).encode()})
 
 
 def test_a_folder_that_is_no_site_stays_and_a_site_stays_until_the_next_is_whole(packs: Path, tmp_path: Path) -> None:

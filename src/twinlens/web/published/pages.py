@@ -116,12 +116,13 @@ def _write_packs(made: _Pages, held: Held, named: dict[str, dict[str, str]]) -> 
     tables, report = points(held, "../../", ""), Markup(held.told["report"])  # ours: made by `fragment`, escaped
     links = [(word, name, f"../../{kind}/{named[kind][name]}.html") for kind, word, of in _FACETS
              for name in dict.fromkeys(map(of, held.sides))]  # fmt: skip
+    rows = Markup(_templates().get_template("first_rows.html.j2").render(runs=held.told["runs"]))
     for pack in held.packs:
         way, others = f"packs/{pack.slug}", [each for each in held.packs if each is not pack]
         findings = [(each, sentence_of(each)) for each in pack.checked.findings]
         made.page(f"{way}/index.html", "pack.html.j2", pack.name, pack=pack, told=held.told, tables=tables,
                   report=report, links=links, findings=findings, others=others)  # fmt: skip
-        made.page(f"{way}/rows.html", "rows.html.j2", f"Rows of {pack.name}", pack=pack, runs=held.told["runs"])
+        made.page(f"{way}/rows.html", "rows.html.j2", f"Rows of {pack.name}", pack=pack, rows=rows)
 
 
 def _write_facet(made: _Pages, path: str, word: str, name: str, held: Sequence[Held], of: Callable[[Side], str],
