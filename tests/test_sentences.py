@@ -32,6 +32,7 @@ TAKES_APART = {"partition", "rpartition", "replace", "split", "rsplit", "startsw
 TAKES_APART |= {"removeprefix", "removesuffix", "rstrip", "lstrip", "strip"}
 
 READS_OTHERS = {
+    "api/judging/claims_of_page.py": "where sentences of a pasted page end",
     "api/simulating/settings.py": "policies of batching, as a user names them",
     "cli/plain_letters.py": "bytes in a file name that are no letters",
     "cli/screen.py": "spaces at the end of printed lines",

@@ -168,7 +168,7 @@ def processor_sharing(
 ) -> tuple[Number, Number]:
     """The step time and the number of others in equilibrium: N = rate · answer · per_token(N), by bisection.
 
-    A single question is cut into 32 parts at a time, which cost as much as one number.
+    A single question is cut into 128 parts at a time, which cost little more than one number.
 
     Above `most` there is none: the smallest N that would do is then returned as `most`.
     """
@@ -178,10 +178,10 @@ def processor_sharing(
     )
     high = high + 0.0 * low
     if np.ndim(per_token(high)) == 0:
-        for _ in range(12):
-            parts = np.linspace(low, high, 33)
+        for _ in range(8):
+            parts = np.linspace(low, high, 129)
             enough = rate * answer * per_token(parts[1:-1]) < parts[1:-1]
-            first = int(np.argmax(enough)) + 1 if enough.any() else 32
+            first = int(np.argmax(enough)) + 1 if enough.any() else 128
             low, high = parts[first - 1], parts[first]
         return per_token(high), high
     for _ in range(60):
