@@ -15,6 +15,7 @@ from multidict import MultiDict
 from report_material import training_run
 from twinlens.measurement.seal import seal_of
 from twinlens.measurement.summary_file import store_summary
+from twinlens.web.playground.beside import INTERACTIVE
 from twinlens.web.runs.choice import Choice, Entry, choose
 from twinlens.web.runs.index import Found, Index
 from twinlens.web.runs.row import UNJUDGED, Row, row_of
@@ -68,6 +69,14 @@ def test_a_summary_that_somebody_wrote_by_hand_is_not_believed(one_run: Path, co
     del data["seal"]
     summary.write_text(json.dumps(data | {"seal": seal_of(data)}))
     assert row_of(str(folder)).rate.startswith("1")  # the seal alone decides
+
+
+def test_a_run_of_a_chat_is_interactive_and_stands_apart(one_run: Path, copied: Copied) -> None:
+    facts = json.loads((one_run / "run.json").read_text())["facts"]
+    said = [{"code": INTERACTIVE, "severity": "disqualifies", "numbers": {"requests": 2}}]
+    row = row_of(str(copied("2026-01-01T000000Z_chat", facts=facts | {"findings": said})))
+    assert (row.origin, row.may_be_compared) == ("interactive", False)
+    assert row.why.startswith("interactive")
 
 
 @pytest.mark.parametrize(

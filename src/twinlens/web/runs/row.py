@@ -139,7 +139,8 @@ def _origin(data: dict[str, Any], kind: str) -> tuple[str, str]:
     """Where its numbers come from, and why that keeps it apart from measured ones."""
     if data.get("simulated") is not None:
         return "simulated", "simulated: its rows come from a law, and nothing was measured"
-    if data.get("interactive") is not None:
+    found = (data.get("facts") or {}).get("findings") or []
+    if any(each.get("code") == "interactive" for each in found):  # `playground.beside.INTERACTIVE`, which is heavy
         return "interactive", "interactive: somebody chatted, and no protocol was kept"
     if kind == "from-log":
         return "quoted", "" if data.get("place") == "recorded" else "quoted: its steps are the words of a log"
