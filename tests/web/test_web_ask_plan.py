@@ -97,7 +97,8 @@ def test_a_page_without_words_answers_the_example_of_its_verb(url: str, name: st
     status, _, body = asked(url, f"/plan/{name.partition(' ')[2]}")
     assert status == 200
     assert "An example is filled in" in body
-    assert 'class="lead' in body
+    assert 'id="document"' in body
+    assert 'id="told" class="told" role="status"></p>' not in body
     command = shlex.join(command_of(name, example_of(name)))
     assert command.replace("'", "&#39;") in body
     inputs = _Inputs(body)

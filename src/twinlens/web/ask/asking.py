@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.api.question import Verb
+from twinlens.claims.names import KV_BYTES, USUAL
 from twinlens.errors import BadInput, TwinlensError
+from twinlens.planning.prediction.band import shipped
+from twinlens.spec.catalogue import catalogue_of
+from twinlens.spec.model.reference import list_models
+from twinlens.system.home_folder import catalogue_folder
 from twinlens.system.processes import one_blas_thread
+from twinlens.theory.weight_format import WEIGHT_FORMATS
 from twinlens.web.ask.found import folder_of
 from twinlens.web.ask.words import CODE, RUN, Words, command_of, example_of, options_of, python_of, row_of, words_of
 from twinlens.web.runs.index import Index
@@ -89,6 +95,26 @@ def load_ahead() -> None:
     """Load what answers and draws plans, so that the first one is quick; for a thread of its own."""
     for each in _LATER:
         verb_of(f"plan {each}")
-    import_module("twinlens.web.ask.names").known_names()
+    known_names()
     import_module("twinlens.reporting.plan.fit")
     import_module("twinlens.reporting.plan.curve")
+
+
+# Names that forms offer, from the lists that refuse wrong ones.
+
+
+def known_names(*, is_probed: bool = False) -> dict[str, tuple[str, ...]]:
+    """Each list by its name. `is_probed`: this machine is a device, too."""
+    devices = tuple(each.name for each in catalogue_of(catalogue_folder(None)).devices)
+    return {
+        "models": (*(f"{size / 1e9:g}B" for size in USUAL), *list_models()),
+        "devices": (*(("this",) if is_probed else ()), *devices),
+        "precisions": tuple(WEIGHT_FORMATS),
+        "caches": tuple(KV_BYTES),
+        "engines": _engines(),
+    }
+
+
+def _engines() -> tuple[str, ...]:
+    """Engines whose constants are known, of serving and of training."""
+    return tuple(sorted({name for each in shipped().values() for name in each.seen["engine"]}))

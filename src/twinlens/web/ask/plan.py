@@ -59,9 +59,8 @@ async def verb(request: web.Request) -> web.Response:
 
 
 def _answered(request: web.Request, short: str) -> web.Response:
-    from twinlens.web.ask.asking import ask  # what plans is heavy: loaded when it is first asked
+    from twinlens.web.ask.asking import ask, known_names  # what plans is heavy: loaded when it is first asked
     from twinlens.web.ask.form import form_of, lists_of
-    from twinlens.web.ask.names import known_names
     from twinlens.web.ask.words import row_of
 
     name = f"plan {short}"
