@@ -97,7 +97,6 @@ def test_pure_layers_read_no_clock_no_environment_and_no_global_chance(imported:
     impure = {"time", "os", "subprocess", "threading", "socket", "secrets", "psutil", "platform"}
     allowed = {
         "record/arrow.py": {"time"},
-        "record/process.py": {"os", "platform"},
         "record/store.py": {"os", "secrets"},
     }
     for file in FILES:

@@ -13,8 +13,8 @@ from test_ask_pages import Tab, violations
 from report_material import inference_run, training_run
 from served_site import site
 from twinlens.measurement.summary_file import store_summary
-from twinlens.record.process import this_process
 from twinlens.record.store import update_run
+from twinlens.system.processes import this_process
 
 pytestmark = pytest.mark.browser
 

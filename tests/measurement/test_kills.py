@@ -22,7 +22,6 @@ from twinlens.errors import BadInput, Interrupted
 from twinlens.measurement.study import measure_study
 from twinlens.measurement.study_folder import is_held
 from twinlens.measurement.worker_process import raise_for
-from twinlens.record.process import is_gone, this_process
 from twinlens.record.store import (
     create_run,
     create_study,
@@ -33,6 +32,7 @@ from twinlens.record.store import (
     update_run,
 )
 from twinlens.spec.load import dump
+from twinlens.system.processes import is_gone, this_process
 
 KILLS = int(os.environ.get("TWINLENS_KILLS", "6"))
 SEED = int(os.environ.get("TWINLENS_SEED", "8"))

@@ -19,9 +19,9 @@ from report_material import training_run
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import store_summary
 from twinlens.record.arrow import RowWriter
-from twinlens.record.process import this_process
 from twinlens.record.step import STEP_SCHEMA
 from twinlens.record.store import update_run
+from twinlens.system.processes import this_process
 from twinlens.web.runs.index import Found
 from twinlens.web.runs.notes import FILE, MOST_LABELS, Notes, Said
 from twinlens.web.runs.rows import PER_PAGE, rows_of

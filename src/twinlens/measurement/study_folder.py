@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.record.process import is_here
 from twinlens.record.store import create_study, end_run, read_record, update_study
 from twinlens.spec.study import Study
 from twinlens.system.interrupts import interrupt_once
 from twinlens.system.limit_keeper import refuse_left
+from twinlens.system.processes import is_here
 
 Find = Callable[[Study, Path], Path | None]
 """Finds the folder that asks for the same and is not over yet."""

@@ -17,7 +17,6 @@ from twinlens.record.arrow import RowWriter
 from twinlens.record.codec import decode
 from twinlens.record.executor.facts import Facts
 from twinlens.record.foreign_text import in_one_line
-from twinlens.record.process import is_gone, this_process
 from twinlens.record.run import ROWS, Run, State
 from twinlens.record.samples import SERVER_SCHEMA, TELEMETRY_SCHEMA
 from twinlens.record.sections import Sections
@@ -25,6 +24,7 @@ from twinlens.spec.load import dump
 from twinlens.spec.source.earlier import modern
 from twinlens.spec.study import RunSpec, Study
 from twinlens.system.document import read_json
+from twinlens.system.processes import is_gone, this_process
 from twinlens.version import RUN_SCHEMA, __version__
 
 

@@ -1,4 +1,4 @@
-"""Who may enter: this machine under its own name, with the token where it is asked for, and only with our own forms."""
+"""Admission: this machine under its own name, with the token where it is asked for, and only with our own forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a served site knows: its folders, where new runs go, and who may enter."""
+"""Facts of a served site: its folders, where new runs go, and who may enter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong, as a page with one sentence: wrong words with the nearest, and never a traceback."""
+"""Trouble as a page with one sentence: wrong words with the nearest, and never a traceback."""
 
 from __future__ import annotations
 

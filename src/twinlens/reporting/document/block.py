@@ -347,20 +347,9 @@ def whole(blocks: Sequence[Block]) -> tuple[Block, ...]:
 
 def _is_empty(block: Block) -> bool:
     held: Mapping[type, str] = {
-        Title: "text",
-        Line: "text",
-        Letters: "lines",
-        Row: "clauses",
-        Table: "rows",
-        Shares: "parts",
-        Fold: "entries",
-        Bars: "bars",
-        Section: "blocks",
-        Box: "blocks",
-        Beside: "boxes",
-        Terms: "terms",
-        More: "text",
-    }
+        Title: "text", Line: "text", Letters: "lines", Row: "clauses", Table: "rows", Shares: "parts", Fold: "entries",
+        Bars: "bars", Section: "blocks", Box: "blocks", Beside: "boxes", Terms: "terms", More: "text",
+    }  # fmt: skip
     if isinstance(block, Brief):
         return _is_empty(block.block)
     return type(block) in held and not getattr(block, held[type(block)])

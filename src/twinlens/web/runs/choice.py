@@ -1,4 +1,4 @@
-"""What an address asks of the runs: facets, words, lens, page; and what that leaves, with counts of all else."""
+"""The choice of runs by an address: facets, words, lens, page; and what that leaves, with counts of all else."""
 
 from __future__ import annotations
 

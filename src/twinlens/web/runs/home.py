@@ -113,8 +113,9 @@ def _first_words(newest: Newest) -> Box:
     if row is None:
         if newest.running:
             return Box(title, (Line(f"{title} is being measured now."),))
-        said = f"{title} was not measured here: nothing can be said of it, and inference says nothing of it."
-        return Box(title, (Line(said if newest.lens == "training" else said.replace("and inference", "and training")),))
+        other = "inference" if newest.lens == "training" else "training"
+        said = f"{title} was not measured here: nothing can be said of it, and {other} says nothing of it."
+        return Box(title, (Line(said),))
     if row.validity == UNJUDGED:
         return Box(title, (Line(f"The newest run, {row.model} at {row.precision}: its rows are being read."),))
     rate = f"{row.rate or 'no rate'} ({row.beside or 'no interval'})"

@@ -1,4 +1,4 @@
-"""Which run folders lie below the folders of a site, and what each is: names at once, facts as they are needed.
+"""Run folders below the folders of a site, and what each is: names at once, facts as they are needed.
 
 A name begins with a time stamp, so the newest are known before anything is read. Facts are read for what is shown, the
 rest by a thread of its own, and kept until their files change. Links are not followed and every count is bounded.

@@ -16,13 +16,13 @@ from twinlens.measurement.seal import is_sealed
 from twinlens.record.codec import decode
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
-from twinlens.record.process import is_gone, is_of_this_host
 from twinlens.reporting import display
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.finding import clause_of, label_words
 from twinlens.reporting.wording.steadiness import could_hide
 from twinlens.stats.metrics.definition import HEADLINE
 from twinlens.system.document import read_json
+from twinlens.system.processes import is_gone, is_of_this_host
 from twinlens.version import RUN_SCHEMA
 
 MOST_BYTES = 4 * 2**20

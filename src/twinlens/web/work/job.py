@@ -21,9 +21,9 @@ from typing import Any, Literal
 
 from twinlens.errors import BadInput
 from twinlens.measurement.study_folder import locked
-from twinlens.record.process import is_gone, is_here, process_of
 from twinlens.record.store import now_utc, write_json
 from twinlens.system.document import read_json, read_text, refuse_irregular
+from twinlens.system.processes import is_gone, is_here, process_of
 
 TAKEN = "TL272"
 FOLDER = ".jobs"
