@@ -76,9 +76,12 @@ def test_a_slider_moves_the_answer_its_address_and_its_command(browser: Any, url
     tab.until("location.search.includes('users=' + document.querySelector('#in-users').value)")
     assert f"--users {users}" in tab.ask("document.querySelector('#command').textContent")
     assert tab.ask("document.querySelector('#told').textContent").startswith("No")
-    tab.page.go_back()
+    for _ in range(9):  # on a busy machine the slider may have rested between two presses
+        if "users=4&" in tab.ask("location.search + '&'"):
+            break
+        tab.page.go_back()
+    tab.until("document.querySelector('#in-users').value === '4'")
     tab.until(f"{LEAD}.startsWith('Yes')")
-    assert tab.ask("document.querySelector('#in-users').value") == "4"
     tab.end()
 
 

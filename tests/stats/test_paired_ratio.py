@@ -13,12 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from twinlens.record.column import without_waiting
+from twinlens.record.finding import Finding
 from twinlens.record.request import REQUEST_SCHEMA, Requests
 from twinlens.record.samples import TELEMETRY_SCHEMA
 from twinlens.record.step import STEP_SCHEMA, Steps
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.stats.metrics.training import training_steadiness
-from twinlens.stats.paired.ratio import MOST_HIDDEN, PairedRatio, paired_ratio, ratio_over, steadiness, widest
+from twinlens.stats.paired.ratio import (
+    MOST_HIDDEN,
+    PairedRatio,
+    leaves_rates,
+    paired_ratio,
+    ratio_over,
+    steadiness,
+    widest,
+)
 from twinlens.stats.paired.slice_rate import SliceRates, inference_slices, training_slices
 from twinlens.units import digits
 
@@ -338,3 +347,14 @@ def test_rounds_that_ended_when_the_ratio_was_known_hold_it() -> None:
     assert np.mean(ends) < 25, "sixty were the most"
     given = [ratio(found, study, [blocks], looks) for study, blocks in enumerate(ends)]
     assert np.mean([(one.low or 0) <= RATIO <= (one.high or 0) for one in given]) >= 0.93
+
+
+@pytest.mark.parametrize(
+    ("causes", "leaves"),
+    [(["chunks-merged"], True), (["chunks-merged", "client-loaded"], False), (["sent-late"], False), ([], False)],
+)
+def test_only_lost_times_of_chunks_leave_a_ratio_of_rates_alone(causes: list[str], leaves: bool) -> None:
+    """A slice has its tokens and both its ends, whatever its client lost between them; late requests are others."""
+    because = tuple(Finding(each, "disqualifies") for each in causes)
+    assert leaves_rates(Finding("client-limit", "disqualifies", because=because)) is leaves
+    assert leaves_rates(Finding("disturbed", "disqualifies"))

@@ -253,7 +253,7 @@ def _estimate(value: float, half: float, method: str, level: float, n: int) -> E
 class ByTurns:
     """The ratio of one rate of two groups. `own`: findings of their runs that make the ratio not valid.
 
-    What disturbed the machine met both sides, and is not among them; other faults are the points' own.
+    What says nothing against a ratio of rates is not among them (`leaves_rates`).
     """
 
     ratio: PairedRatio
@@ -291,7 +291,7 @@ def by_turns(
         return ()
     points = [pairings[run.run].points for run, _ in members]
     sides = [run for pair in members for run in pair]
-    own = tuple(finding for run in sides for finding in run.disqualified if finding.code != "disturbed")
+    own = tuple(finding for run in sides for finding in run.disqualified if not leaves_rates(finding))
     metrics = [name for name in rates[members[0][0].run] if all(name in rates[run.run] for run in sides)]
     pairs = {name: [(rates[above.run][name], rates[below.run][name]) for above, below in members] for name in metrics}
     looks = max(len(looks_s(run.spec.protocol)) for run in runs.values())
@@ -299,6 +299,14 @@ def by_turns(
         ByTurns(paired_ratio(pairs[name], points, names=(*names, name), level=level, looks=looks), own)
         for name in metrics
     )
+
+
+def leaves_rates(finding: Finding) -> bool:
+    """Whether a finding says nothing against a ratio of rates: what disturbed the machine, which met both sides, and
+    chunks whose own times were lost though the kernel's hold, as a slice has its tokens and its two ends all the same.
+    """
+    only_merged = finding.because and all(each.code == "chunks-merged" for each in finding.because)
+    return finding.code == "disturbed" or (finding.code == "client-limit" and bool(only_merged))
 
 
 # Width of the ratios between points that take turns, while they do: whether their rounds may end.
