@@ -10,6 +10,8 @@ export async function draw(place) {
   place.append(target);
   try {
     await window.vegaEmbed(target, spec, { ast: true, actions: false, renderer: "svg", defaultStyle: false, tooltip: false });
+    const svg = target.querySelector("svg"); // as wide as in a file, and no wider
+    if (svg) svg.style.maxWidth = `${Math.round(1.15 * svg.getAttribute("width"))}px`;
   } catch {
     target.textContent = "This chart cannot be drawn; the tables hold its figures.";
   }
