@@ -101,7 +101,7 @@ def test_a_server_whose_tokens_contradict_themselves_fails(server: Server, why: 
 
 
 def test_a_server_that_answers_otherwise_under_load_fails_for_answers_alone() -> None:
-    hurried = Server(words=lambda words, under_way: words if under_way < 3 else words[::-1])
+    hurried = Server(pause_s=0.005, words=lambda words, under_way: words if under_way < 3 else words[::-1])
     found = guards(hurried)
     assert [id for id, guard in found.items() if guard.ruling == "fail"] == ["answers"]
 
@@ -115,7 +115,9 @@ def test_a_server_that_flips_a_near_tie_now_and_then_under_load_passes() -> None
 
 
 def test_a_server_that_shortens_answers_under_load_fails_for_length() -> None:
-    hurried = Server(words=lambda words, under_way: words if under_way < 3 else words[:-4], finish="stop")
+    hurried = Server(
+        pause_s=0.005, words=lambda words, under_way: words if under_way < 3 else words[:-4], finish="stop"
+    )
     for options in ({}, {"force_length": False}):
         found = guards(hurried, **options)["length"]
         assert found.ruling == "fail", found
