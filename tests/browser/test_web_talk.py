@@ -89,7 +89,7 @@ def test_two_servers_answer_side_by_side_as_text_and_the_talk_is_saved(page: Any
 
 
 def test_the_list_of_work_says_what_there_is_and_offers_the_demo(page: Any) -> None:
-    page.goto("/work")
+    page.goto("/jobs")
     assert "Run the demo" in page.inner_text("main")
     _is_fine(page)
 
@@ -100,7 +100,7 @@ def test_a_job_is_watched_and_stopped_by_its_button(page: Any, tmp_path: Path) -
     )
     job = start(new_folder(tmp_path), ["measure"], {**os.environ, "PYTHONPATH": str(tmp_path)}, module="sleeping")
     with serving(tmp_path) as url:
-        page.goto(f"{url}work/{job.id}")
+        page.goto(f"{url}jobs/{job.id}")
         page.wait_for_selector("#state:has-text('asleep')")
         assert "Running" in page.inner_text("#state")
         page.click("button:has-text('Stop')")
@@ -116,7 +116,7 @@ def test_a_job_of_another_is_shown_as_text(page: Any, tmp_path: Path, browser: A
     (folder / "err.txt").write_text(ENEMY)
     (folder / "exit").write_text("2")
     with serving(tmp_path) as url:
-        page.goto(f"{url}work/1")
+        page.goto(f"{url}jobs/1")
         assert page.locator("main img").count() == 0
         assert "<img src=x" in page.inner_text("main")
         _is_fine(page)

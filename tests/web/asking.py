@@ -53,7 +53,7 @@ class Site:
 
 def site_at(url: str) -> Site:
     """The site at an address, with the token that its pages hold."""
-    page = _asked(url, "/work", "GET", None, {})[2]
+    page = _asked(url, "/jobs", "GET", None, {})[2]
     found = re.search(r'name="twinlens-form" content="([^"]+)"', page)
     assert found is not None
     return Site(url, found[1])

@@ -34,7 +34,7 @@ def test_without_runs_there_are_three_ways_each_with_what_it_does(served, tmp_pa
     with served(tmp_path) as url:
         page = got(url)
         assert len(re.findall(r"<article class=\"box\"><h2>", page)) == 3
-        form = re.search(r'<form method="post" action="/work">.*?</form>', page, re.DOTALL)
+        form = re.search(r'<form method="post" action="/jobs">.*?</form>', page, re.DOTALL)
         assert form
         assert 'name="verb" value="demo"' in form[0]
         assert "about six" in page

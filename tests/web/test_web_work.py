@@ -105,11 +105,11 @@ def test_the_form_shows_what_theory_says_and_starts_what_was_checked(site: Site)
     status, body = site.get(f"/measure?{urlencode(QUICK)}")
     assert status == 200
     assert "can be measured here" in body
-    assert 'action="/work"' in body
+    assert 'action="/jobs"' in body
     status, body = site.get(f"/measure?{urlencode({**QUICK, 'set': 'protocol.repeat=2'})}")
     assert status == 200
     assert "did you mean" in body
-    assert 'action="/work"' not in body
+    assert 'action="/jobs"' not in body
 
 
 def test_a_pasted_spec_may_be_long_and_comes_in_the_body(site: Site) -> None:
@@ -132,10 +132,10 @@ def test_script_in_every_field_is_text(site: Site) -> None:
 
 
 def test_a_measurement_is_started_watched_and_linked_to_its_runs(site: Site, out: Path) -> None:
-    status, headers, body = site.post("/work", QUICK)
+    status, headers, body = site.post("/jobs", QUICK)
     assert status == 303, body
     place = headers["Location"]
-    status, _, body = site.post("/work", QUICK)
+    status, _, body = site.post("/jobs", QUICK)
     assert status == 400
     assert "two at once would disturb each other" in body
     job = _over(out, place)
@@ -150,7 +150,7 @@ def test_a_measurement_is_started_watched_and_linked_to_its_runs(site: Site, out
 def test_only_four_verbs_are_started_and_nothing_is_begun_by_a_refused_one(site: Site, out: Path) -> None:
     before = len(jobs(out))
     for fields in ({"verb": "browse"}, {"verb": "measure", "example": "../chat"}, {"verb": "measure"}):
-        status, _, body = site.post("/work", fields)
+        status, _, body = site.post("/jobs", fields)
         assert (status, "TL2" in body) == (400, True)
     assert len(jobs(out)) == before
 
@@ -159,10 +159,10 @@ def test_a_job_is_stopped_as_by_ctrl_c_and_found_by_another_site(served, tmp_pat
     job = _sleeping(tmp_path)
     with served(tmp_path) as url:
         site = site_at(url)
-        _, body = site.get("/work")
-        assert f'href="/work/{job.id}"' in body
+        _, body = site.get("/jobs")
+        assert f'href="/jobs/{job.id}"' in body
         assert "running" in body
-        assert site.post(f"/work/{job.id}/stop", {})[0] == 303
+        assert site.post(f"/jobs/{job.id}/stop", {})[0] == 303
     assert _over(tmp_path, job.id).state == "stopped"
 
 
@@ -184,12 +184,12 @@ def test_a_job_folder_of_another_is_read_as_far_as_it_is_one(served, tmp_path: P
     other = new_folder(tmp_path)
     (other / "job.json").write_text("[[")
     with served(tmp_path) as url:
-        for path in ("/work", f"/work/{folder.name}", f"/work/{folder.name}/state"):
+        for path in ("/jobs", f"/jobs/{folder.name}", f"/jobs/{folder.name}/state"):
             status, body = site_at(url).get(path)
             assert status == 200
             assert enemy not in body
-        assert site_at(url).get(f"/work/{other.name}")[0] == 404
-        assert site_at(url).get("/work/..%2F..%2Fetc")[0] == 404
+        assert site_at(url).get(f"/jobs/{other.name}")[0] == 404
+        assert site_at(url).get("/jobs/..%2F..%2Fetc")[0] == 404
 
 
 def test_trials_and_windows_are_counted_in_the_folders_of_the_job_alone(tmp_path: Path) -> None:

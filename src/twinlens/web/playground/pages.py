@@ -90,7 +90,7 @@ async def served(request: web.Request) -> web.Response:
     """Start the server of an example, as a job of its own, and go to its page."""
     fields = await request.post()
     job = await asyncio.to_thread(_started, place_of(request), str(fields.get("example", "")))
-    raise web.HTTPSeeOther(f"/work/{job.id}")
+    raise web.HTTPSeeOther(f"/jobs/{job.id}")
 
 
 def _started(place: Place, name: str) -> Job:

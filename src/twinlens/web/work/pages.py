@@ -104,7 +104,7 @@ async def begin(request: web.Request) -> web.Response:
     """Start what the form asks for, one measurement at a time, and go to its page."""
     fields = await request.post()
     job = await asyncio.to_thread(_begun, place_of(request), dict(fields))
-    raise web.HTTPSeeOther(f"/work/{job.id}")
+    raise web.HTTPSeeOther(f"/jobs/{job.id}")
 
 
 def _begun(place: Place, fields: Mapping[str, Any]) -> Job:
@@ -150,7 +150,7 @@ async def stopped(request: web.Request) -> web.Response:
     """Tell a job to stop."""
     job = await _found(request)
     await asyncio.to_thread(stop, job)
-    raise web.HTTPSeeOther(f"/work/{job.id}")
+    raise web.HTTPSeeOther(f"/jobs/{job.id}")
 
 
 async def _found(request: web.Request) -> Job:

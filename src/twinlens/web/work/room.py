@@ -16,11 +16,11 @@ def add(app: web.Application) -> None:
     """Put the addresses of this room into the application."""
     app.router.add_get("/measure", later(_PAGES, "measure"))
     app.router.add_post("/measure", later(_PAGES, "measure"))
-    app.router.add_get("/work", later(_PAGES, "listed"))
-    app.router.add_post("/work", later(_PAGES, "begin"))
-    app.router.add_get("/work/{id}", later(_PAGES, "watched"))
-    app.router.add_get("/work/{id}/state", later(_PAGES, "state"))
-    app.router.add_post("/work/{id}/stop", later(_PAGES, "stopped"))
+    app.router.add_get("/jobs", later(_PAGES, "listed"))
+    app.router.add_post("/jobs", later(_PAGES, "begin"))
+    app.router.add_get("/jobs/{id}", later(_PAGES, "watched"))
+    app.router.add_get("/jobs/{id}/state", later(_PAGES, "state"))
+    app.router.add_post("/jobs/{id}/stop", later(_PAGES, "stopped"))
 
 
 def later(module: str, name: str) -> Handler:
