@@ -41,6 +41,22 @@ def json_of(text: str) -> Any:
     return _bounded(json.loads, text)
 
 
+def strict_json_of(text: str) -> Any:
+    """JSON within the bounds, as its standard has it: no field twice in an object, no NaN. Raises ValueError."""
+    return _bounded(lambda each: json.loads(each, object_pairs_hook=_once, parse_constant=_no_number), text)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Unreadable("a field stands twice in one object")
+    return found
+
+
+def _no_number(word: str) -> float:
+    raise Unreadable(f"{word} is no number of JSON")
+
+
 def toml_of(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
     """TOML within the bounds. Raises ValueError."""
     table: dict[str, Any] = _bounded(lambda each: tomllib.loads(each, parse_float=parse_float), text)
@@ -92,7 +108,7 @@ def _bounded(parse: Callable[[str], Any], text: str) -> Any:
         value = parse(text)
     except RecursionError:
         raise Unreadable(f"it is nested deeper than {MOST_DEPTH} levels") from None
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError):
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError, Unreadable):
         raise
     except ValueError:  # of int(), at 4,300 digits
         raise Unreadable(f"it has a number of more than {MOST_DIGITS} digits") from None

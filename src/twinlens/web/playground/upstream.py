@@ -18,6 +18,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
+from twinlens.gateway.address import may_ask
 from twinlens.network.answer.events import Answer, Events
 from twinlens.network.answer.frame import Malformed
 from twinlens.network.discovery import first_model
@@ -25,7 +26,6 @@ from twinlens.network.target import STREAMED
 from twinlens.record.foreign_text import all_whole, in_one_line, whole
 from twinlens.system.document import json_of
 from twinlens.version import __version__
-from twinlens.web.address import may_ask
 from twinlens.web.playground.wanted import Wanted
 
 MOST_BYTES = 16 * 2**20

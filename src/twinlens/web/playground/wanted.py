@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from twinlens.errors import BadInput
-from twinlens.web.address import address_of
+from twinlens.gateway.address import address_of
 
 CODE = "TL273"
 MOST_AT_ONCE = 64

@@ -14,13 +14,13 @@ from typing import Any
 from twinlens.api.measuring.spec_asked import as_settings
 from twinlens.errors import BadInput, nearest
 from twinlens.executors.registry import executor, executor_names
+from twinlens.gateway.address import address_of
 from twinlens.spec.load import parse
 from twinlens.spec.source.attached import attached, refuse_training, usual_load, with_some_load
 from twinlens.spec.source.example import Example, example, examples
 from twinlens.spec.source.settings import apply_settings
 from twinlens.spec.study import Study
 from twinlens.system.document import toml_of
-from twinlens.web.address import address_of
 
 CODE = "TL271"
 VERBS = ("measure", "tune", "burnin", "demo")

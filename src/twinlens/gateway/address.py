@@ -1,4 +1,4 @@
-"""The addresses that this site asks because a page says so: servers of models, and never the machine's own secrets.
+"""Addresses that are asked because a page or a file says so: servers of models, never the machine's own secrets.
 
 A metadata service of a cloud answers at a link-local address and hands out keys to whoever asks from inside.
 """

@@ -1,0 +1,1 @@
+"""Limits: keys, and what each may ask, use and spend."""

@@ -1,0 +1,1 @@
+"""Watching: rows of a run, counters for Prometheus, spans for OpenTelemetry."""
