@@ -35,6 +35,8 @@ class Backend:
     longest_tokens: int | None = None
     """The window of its model: prompt and answer; None where the server does not say."""
     endpoints: frozenset[str] = frozenset({"chat", "completions"})
+    gives_token_ids: bool = False
+    """It gives the numbers of tokens where it is asked (vLLM), from which a backend of the same weights goes on."""
     measured: Measured | None = None
     identity: Identity = "not measured"
     why: str = ""

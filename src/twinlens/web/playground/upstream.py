@@ -12,26 +12,22 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
 
-from twinlens.gateway.address import may_ask
+from twinlens.gateway.relay.connections import session as connections
 from twinlens.network.answer.events import Answer, Events
 from twinlens.network.answer.frame import Malformed
 from twinlens.network.discovery import first_model
 from twinlens.network.target import STREAMED
 from twinlens.record.foreign_text import all_whole, in_one_line, whole
 from twinlens.system.document import json_of
-from twinlens.version import __version__
 from twinlens.web.playground.wanted import Wanted
 
 MOST_BYTES = 16 * 2**20
 _PAGE_BYTES = 4 * 2**20
 _NO_CHAT = (400, 404, 405, 422)
-_LONGEST_S, _SILENCE_S, _CONNECT_S, _PAGE_S = 1800.0, 300.0, 5.0, 5.0
+_LONGEST_S, _SILENCE_S, _PAGE_S = 1800.0, 300.0, 5.0
 
 
 @dataclass(slots=True)
@@ -64,38 +60,15 @@ class Exchange:
         return counted if type(counted) is int and counted >= 0 else None
 
 
-class GuardedResolver(AbstractResolver):
-    """Names into addresses, without those that may not be asked: what a name says can change from one moment to the
-    next, and this is the moment that counts."""
-
-    def __init__(self) -> None:
-        self._inner = ThreadedResolver()
-
-    async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
-        found = await self._inner.resolve(host, port, family)
-        if any(not may_ask(each["host"]) for each in found):
-            raise OSError(f"{host} is a link-local address, which is not asked")
-        return found
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-
 def session(key: str = "") -> aiohttp.ClientSession:
-    """Connections of its own for one talk; nothing compressed is asked for, and no redirection followed."""
-    headers = {"User-Agent": f"twinlens/{__version__}", "Accept-Encoding": "identity"}
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(resolver=GuardedResolver(), limit=0, force_close=True),
-        headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
-        timeout=aiohttp.ClientTimeout(total=_LONGEST_S, sock_connect=_CONNECT_S, sock_read=_SILENCE_S),
-        cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False,
-    )  # fmt: skip
+    """Connections of its own for one talk."""
+    return connections(key, longest_s=_LONGEST_S, silence_s=_SILENCE_S)
 
 
 async def page(asking: aiohttp.ClientSession, url: str) -> bytes | None:
     """A small page of a server; None where it has none, or takes too long."""
     try:
-        within = aiohttp.ClientTimeout(total=_PAGE_S, sock_connect=_CONNECT_S)
+        within = aiohttp.ClientTimeout(total=_PAGE_S)
         async with asking.get(url, timeout=within, allow_redirects=False) as answer:
             if answer.status != 200:
                 return None

@@ -1,0 +1,51 @@
+"""Connections to backends: no proxy, no cookies, nothing compressed, no redirection, no link-local address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+
+from twinlens.gateway.address import may_ask
+from twinlens.network.target import tls_context
+from twinlens.version import __version__
+
+_CONNECT_S = 5.0
+_KEPT_S = 4.0
+"""Servers on uvicorn close an idle connection after five seconds: one that is reused must not be met half closed."""
+_BUFFER_BYTES = 2**18
+
+
+class GuardedResolver(AbstractResolver):
+    """Names into addresses, without those that may not be asked: what a name says can change from one moment to the
+    next, and this is the moment that counts."""
+
+    def __init__(self) -> None:
+        self._inner = ThreadedResolver()
+
+    async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
+        found = await self._inner.resolve(host, port, family)
+        if any(not may_ask(each["host"]) for each in found):
+            raise OSError(f"{host} is a link-local address, which is not asked")
+        return found
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def session(
+    key: str = "", *, ca_file: str = "", longest_s: float, silence_s: float, keeps: bool = False
+) -> aiohttp.ClientSession:
+    """Connections of its own. `keeps`: they are used again. Raises BadInput (TL207) for a CA file that is none."""
+    headers = {"User-Agent": f"twinlens/{__version__}", "Accept-Encoding": "identity"}
+    kept: dict[str, Any] = {"keepalive_timeout": _KEPT_S} if keeps else {"force_close": True}
+    if ca_file:
+        kept["ssl"] = tls_context(ca_file)
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(resolver=GuardedResolver(), limit=0, **kept),
+        headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
+        timeout=aiohttp.ClientTimeout(total=longest_s, sock_connect=_CONNECT_S, sock_read=silence_s),
+        cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False, read_bufsize=_BUFFER_BYTES,
+    )  # fmt: skip

@@ -1,0 +1,169 @@
+"""The answer on its way to the client: as it comes, and what follows where a backend is lost in mid-answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from twinlens.gateway.asked import Asked
+from twinlens.gateway.outcome import Outcome
+from twinlens.gateway.refusal import Refusal
+from twinlens.gateway.relay import resume
+from twinlens.gateway.relay.failed import Failed
+from twinlens.gateway.relay.failover import Failover, Opened, tried_of
+from twinlens.gateway.relay.passing import DONE
+from twinlens.gateway.relay.resume import SoFar, so_far, translated
+
+_STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+
+
+class Delivery:
+    """One answer of one request. `first`: what its events say of themselves, once a second backend goes on with it."""
+
+    def __init__(self, failover: Failover, asked: Asked, outcome: Outcome) -> None:
+        self._failover, self._asked, self._outcome = failover, asked, outcome
+        self._done: SoFar | None = None
+        self._first: Mapping[str, Any] | None = None
+        self._opened: Opened | None = None
+
+    async def send(self, request: web.Request, opened: Opened, headers: Mapping[str, str]) -> web.StreamResponse:
+        """To the client, to its end. Whatever happens stands in the outcome."""
+        self._opened = opened
+        try:
+            if opened.upstream.whole:
+                return self._whole(opened, headers)
+            response = web.StreamResponse(headers={**_STREAM, **headers})
+            await response.prepare(request)
+            await self._stream(response)
+            return response
+        except (ConnectionError, asyncio.CancelledError):
+            self._outcome.ending, self._outcome.error = "left", "the client left before the end"
+            raise
+        finally:
+            self._over()
+
+    def _whole(self, opened: Opened, headers: Mapping[str, str]) -> web.Response:
+        self._counted()
+        now_ns = time.monotonic_ns()
+        self._outcome.chunk_ns, self._outcome.chunk_tokens = [now_ns], [self._outcome.output_tokens or 1]
+        return web.Response(body=opened.upstream.whole, headers=headers, content_type="application/json")
+
+    async def _stream(self, response: web.StreamResponse) -> None:
+        opened = self._current
+        if opened.upstream.held:
+            await self._pass(response, opened.upstream.held, opened.upstream.held_tokens, time.monotonic_ns())
+        while True:
+            try:
+                await self._until_end(response)
+                break
+            except Failed as failed:
+                why = await self._goes_on(failed, response)
+                if why:
+                    self._cut(failed, why)
+                    await response.write(Refusal(502, self._outcome.error).event())
+                    await response.write_eof()
+                    return
+        self._counted()
+        if self._done is not None and self._asked.wants_usage:
+            prompt, made = self._outcome.input_tokens, self._outcome.output_tokens
+            if prompt is not None and made is not None:
+                await response.write(resume.counts(self._first, prompt, made))
+        await response.write(DONE)
+        await response.write_eof()
+        await self._current.upstream.finish()
+
+    async def _until_end(self, response: web.StreamResponse) -> None:
+        """The hot path: what is read goes on, with one clock and two appended numbers."""
+        read, outcome = self._current.upstream.read, self._outcome
+        times, tokens_of, write, is_first = outcome.chunk_ns, outcome.chunk_tokens, response.write, self._done is None
+        while True:
+            block, tokens, now_ns = await read()
+            if not block:
+                return
+            if tokens:
+                times.append(now_ns)
+                tokens_of.append(tokens)
+            await write(block if is_first else translated(block, self._first, self._asked))
+
+    async def _pass(self, response: web.StreamResponse, block: bytes, tokens: int, now_ns: int) -> None:
+        if tokens:
+            self._outcome.chunk_ns.append(now_ns)
+            self._outcome.chunk_tokens.append(tokens)
+        if self._done is not None:
+            block = translated(block, self._first, self._asked)
+        if block:
+            await response.write(block)
+
+    async def _goes_on(self, failed: Failed, response: web.StreamResponse) -> str:
+        """Another backend goes on, or why none does."""
+        failover, lost = self._failover, self._current
+        failover.over(lost, failed.kind, failed.said)
+        if failover.settings.stream_failure != "continue":
+            return "the gateway ends answers whose backend is lost"
+        if why := resume.refusal(self._asked, lost.upstream.answer):
+            return f"no other backend can go on: {why}"
+        if not lost.route.backend.weights:
+            return "no other backend is known to have the same weights"
+        self._first = self._first or lost.upstream.passing.first
+        self._done = done = so_far(lost.upstream.passing, self._done)
+        if self._asked.most_tokens is not None and done.made >= self._asked.most_tokens:
+            lost.upstream.answer.finish = "length"
+            await response.write(resume.closing(self._first, self._asked))
+            return ""
+        try:
+            route = failover.router.route(
+                self._asked, tried_of(self._outcome), time.monotonic_ns(), weights=lost.route.backend.weights
+            )
+            posting = resume.posting_of(self._asked, route.backend, done)
+            self._opened = opened = await failover.open(route, self._asked, self._outcome, posting)
+        except Refusal as refusal:
+            return f"no other backend can go on: {refusal.sentence}"
+        except Failed as again:
+            return f"{self._outcome.attempts[-1].backend} did not go on: {again.said}"
+        await self._pass(response, opened.upstream.held, opened.upstream.held_tokens, time.monotonic_ns())
+        return ""
+
+    def _cut(self, failed: Failed, why: str) -> None:
+        last = self._outcome.attempts[-1].backend
+        self._outcome.ending = "cut_off"
+        self._outcome.error = f"backend {last} was lost in mid-answer ({failed.said}); {why}"
+
+    def _counted(self) -> None:
+        """The counts of the server, where they can be: not below 0, not more than was asked for."""
+        usage = self._current.upstream.answer.usage or {}
+        prompt, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+        most = self._asked.most_tokens
+        if self._done is not None:
+            prompt = prompt - self._done.made if prompt is not None and prompt > self._done.made else None
+            made = made + self._done.made if made is not None else None
+        if (
+            made is not None
+            and self._asked.kind != "embeddings"
+            and most is not None
+            and made > most * self._asked.choices
+        ):
+            self._outcome.error = f"the backend counts {made} tokens, more than the {most} asked for; not believed"
+            made = None
+        self._outcome.input_tokens, self._outcome.output_tokens = prompt, made
+        details = usage.get("prompt_tokens_details")
+        self._outcome.cached_tokens = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+
+    def _over(self) -> None:
+        opened = self._current
+        ended = self._outcome.ending
+        self._failover.over(opened, input_tokens=self._outcome.input_tokens)
+        if ended == "left":
+            opened.upstream.close()
+
+    @property
+    def _current(self) -> Opened:
+        assert self._opened is not None
+        return self._opened
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
