@@ -40,3 +40,12 @@ class Browse(Question):
     ] = "127.0.0.1"
     port: Annotated[int, option("A port of one's own; 0: a free one.", Kind("PORT", port_of))] = 8765
     open_: Annotated[bool, telling("Open it in the browser.", FLAG)] = False
+
+
+class Gateway(Question):
+    """Put one OpenAI address in front of several servers, routed by what was measured of them."""
+
+    config: Annotated[Path, argument("A TOML file with its backends, policy and limits.", "CONFIG")] | None = None
+    port: Annotated[int, option("In place of the file's port; 0: a free one.", Kind("PORT", port_of))] | None = None
+    check: Annotated[bool, telling("Say what the file means and how its backends stand, and end.", FLAG)] = False
+    new_key: Annotated[str, telling("Make a key for a client, shown once, and the lines for the file.", NAME)] = ""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from twinlens.api.measuring.burnin_asked import Burnin
 from twinlens.api.number import factor_of, money_of, ranks_of, whole_of
-from twinlens.api.page_asked import Browse, Report, Runs, Site
+from twinlens.api.page_asked import Browse, Gateway, Report, Runs, Site
 from twinlens.api.question import Kind, Question, Verb, argument, option, telling
 from twinlens.api.shared_options import (
     COUNT,
@@ -335,8 +335,8 @@ def _verb(question: type[Question], head: str, run: str, example: str) -> Verb:
 DEMO = _verb(Demo, "Measure", "demo:run", "")
 MEASURE = _verb(Measure, "Measure", "measure:run", "chat --at rate_per_s=2,4 --set protocol.repeats=3")
 TUNE = _verb(Tune, "Measure", "measure:tune", "tune-vllm --set tune.budget.trials=6")
-CHECK = _verb(Check, "Measure", "check:run", "chat --at rate_per_s=2,4")
-NEW = _verb(New, "Measure", "new:run", "chat -o my.toml")
+CHECK = _verb(Check, "Measure", "specs:checked", "chat --at rate_per_s=2,4")
+NEW = _verb(New, "Measure", "specs:written", "chat -o my.toml")
 PROBE = _verb(Probe, "Measure", "probe:run", "--json > machine.json")
 BURNIN = _verb(Burnin, "Measure", "probe:burnt_in", "--for 48h --criteria accept.toml")
 SIMULATE = Verb("simulate", (Simulate, SimulateServed), "chat --like runs/STUDY --at rate_per_s=2,4,8",
@@ -347,6 +347,7 @@ COMPARE = Verb("compare", (Compare, Ledger, Table, History), "runs/BEFORE runs/A
                run="twinlens.cli.verb.compare:run", head="Read")  # fmt: skip
 REPORT = _verb(Report, "Read", "report:run", "runs -o report.html")
 BROWSE = _verb(Browse, "Read", "report:browse", "runs")
+GATEWAY = _verb(Gateway, "Serve", "gateway:run", "gateway.toml")
 SITE = _verb(Site, "Read", "report:site", "docs/results -o site")
 CLAIM = _verb(Claim, "Read", "claim:run", "'70B Q4 does 45 tok/s on 1.79 TB/s'")
 EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")
@@ -354,5 +355,5 @@ EXPLAIN = _verb(Explain, "Look up", "looking_up:explained", "ttft")
 LIST = _verb(List, "Look up", "looking_up:listed", "examples")
 VERBS = (
     DEMO, MEASURE, TUNE, CHECK, NEW, PROBE, BURNIN, SHOW, DIAGNOSE, COMPARE, REPORT, BROWSE, SITE, CLAIM, EVIDENCE,
-    SIMULATE, EXPLAIN, LIST,
+    SIMULATE, GATEWAY, EXPLAIN, LIST,
 )  # fmt: skip

@@ -30,15 +30,17 @@ class Delivery:
         self._first: Mapping[str, Any] | None = None
         self._opened: Opened | None = None
 
-    async def send(self, request: web.Request, opened: Opened, headers: Mapping[str, str]) -> web.StreamResponse:
-        """To the client, to its end. Whatever happens stands in the outcome."""
+    async def send(
+        self, request: web.Request, opened: Opened, headers: Mapping[str, str], over_s: float
+    ) -> web.StreamResponse:
+        """To the client, to its end, at the latest at `over_s` of the loop's clock. The outcome says what happened."""
         self._opened = opened
         try:
             if opened.upstream.whole:
                 return self._whole(opened, headers)
             response = web.StreamResponse(headers={**_STREAM, **headers})
             await response.prepare(request)
-            await self._stream(response)
+            await self._stream(response, over_s)
             return response
         except (ConnectionError, asyncio.CancelledError):
             self._outcome.ending, self._outcome.error = "left", "the client left before the end"
@@ -52,20 +54,24 @@ class Delivery:
         self._outcome.chunk_ns, self._outcome.chunk_tokens = [now_ns], [self._outcome.output_tokens or 1]
         return web.Response(body=opened.upstream.whole, headers=headers, content_type="application/json")
 
-    async def _stream(self, response: web.StreamResponse) -> None:
+    async def _stream(self, response: web.StreamResponse, over_s: float) -> None:
         opened = self._current
         if opened.upstream.held:
             await self._pass(response, opened.upstream.held, opened.upstream.held_tokens, time.monotonic_ns())
         while True:
             try:
-                await self._until_end(response)
+                async with asyncio.timeout_at(over_s):
+                    await self._until_end(response)
                 break
+            except TimeoutError:
+                late = Failed("late", "the answer takes longer than a request may")
+                self._failover.over(self._current, late.kind, late.said)
+                await self._say_cut(response, late, "it was ended")
+                return
             except Failed as failed:
                 why = await self._goes_on(failed, response)
                 if why:
-                    self._cut(failed, why)
-                    await response.write(Refusal(502, self._outcome.error).event())
-                    await response.write_eof()
+                    await self._say_cut(response, failed, why)
                     return
         self._counted()
         if self._done is not None and self._asked.wants_usage:
@@ -127,10 +133,14 @@ class Delivery:
         await self._pass(response, opened.upstream.held, opened.upstream.held_tokens, time.monotonic_ns())
         return ""
 
-    def _cut(self, failed: Failed, why: str) -> None:
-        last = self._outcome.attempts[-1].backend
+    async def _say_cut(self, response: web.StreamResponse, failed: Failed, why: str) -> None:
+        """The client is told inside the stream, which then ends without `[DONE]`."""
         self._outcome.ending = "cut_off"
+        last = self._outcome.attempts[-1].backend
         self._outcome.error = f"backend {last} was lost in mid-answer ({failed.said}); {why}"
+        self._counted()
+        await response.write(Refusal(502, self._outcome.error).event())
+        await response.write_eof()
 
     def _counted(self) -> None:
         """The counts of the server, where they can be: not below 0, not more than was asked for."""

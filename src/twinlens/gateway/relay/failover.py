@@ -1,4 +1,4 @@
-"""Until a first content is here: one backend after another, each once, within the deadline and the budget of retries."""
+"""Until a first content is here: one backend after another, each once, within the deadline and budget of retries."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def translated(block: bytes, first: Mapping[str, Any] | None, asked: Asked) -> b
         if kept:
             plain = {**event, **(first or {}), "choices": kept}
             plain.pop("usage", None)
-            out.append(b"data: " + json.dumps(plain, separators=(",", ":")).encode() + b"\n\n")
+            out.append(_event(plain))
     return b"".join(out)
 
 
@@ -113,14 +113,14 @@ def closing(first: Mapping[str, Any] | None, asked: Asked) -> bytes:
     """The last event of an answer that had reached its length when the backend was lost."""
     said: dict[str, Any] = {"delta": {}} if asked.kind == "chat" else {"text": ""}
     choice = {"index": 0, **said, "logprobs": None, "finish_reason": "length"}
-    return b"data: " + json.dumps({**(first or {}), "choices": [choice]}, separators=(",", ":")).encode() + b"\n\n"
+    return _event({**(first or {}), "choices": [choice]})
 
 
 def counts(first: Mapping[str, Any] | None, prompt: int, made: int) -> bytes:
     """The event with the counts of the whole answer."""
     usage = {"prompt_tokens": prompt, "completion_tokens": made, "total_tokens": prompt + made}
-    return (
-        b"data: "
-        + json.dumps({**(first or {}), "choices": [], "usage": usage}, separators=(",", ":")).encode()
-        + b"\n\n"
-    )
+    return _event({**(first or {}), "choices": [], "usage": usage})
+
+
+def _event(content: Mapping[str, Any]) -> bytes:
+    return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"

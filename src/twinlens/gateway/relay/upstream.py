@@ -18,6 +18,7 @@ from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.passing import Passing
 from twinlens.network.answer.events import Answer
 from twinlens.network.answer.frame import Malformed
+from twinlens.network.target import SIMULATED
 from twinlens.record.foreign_text import in_one_line
 
 _MOST_WHOLE_BYTES = 2**26
@@ -159,6 +160,12 @@ class Upstream:
             return Failed("malformed", self.passing.wrong)
         begun = "in mid-answer" if self.answer.reads else "before it began"
         return Failed("broken", f"ended the answer {begun}")
+
+    @property
+    def says(self) -> dict[str, str]:
+        """Headers of its answer that go on: a simulated server stays one behind a gateway."""
+        found = self._response.headers.get(SIMULATED) if self._response is not None else None
+        return {SIMULATED: found} if found and found.isprintable() else {}
 
     async def finish(self) -> None:
         """Read to the very end what ends with `[DONE]`, so that the connection can be used again."""

@@ -1,0 +1,33 @@
+"""The verb that serves: one address in front of several servers, until Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twinlens.api.page_asked import Gateway
+from twinlens.cli.screen import err, sentences
+from twinlens.errors import BadInput
+
+CODE = "TL275"
+
+
+def run(name: str, given: Mapping[str, Any]) -> None:
+    with sentences():
+        asked = Gateway.read(name, given)
+        if asked.config is None:
+            raise BadInput("gateway needs CONFIG: a TOML file with its backends; --new-key makes a key", code=CODE)
+        try:
+            from twinlens.gateway import serve
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] != "aiohttp":
+                raise
+            raise BadInput("gateway needs aiohttp: pip install 'twinlens[web]'", code=CODE) from None
+
+        def say(sentence: str) -> None:
+            err().print(sentence, soft_wrap=True, markup=False)
+
+        def started(url: str) -> None:
+            say(f"Gateway at {url} ; Ctrl-C ends it")
+
+        serve.gateway(asked.config, port=asked.port, started=started, say=say)

@@ -1,0 +1,149 @@
+"""The pages of a gateway: OpenAI's endpoints, the models behind it, its state, and why a request went where it went."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+
+from twinlens.gateway.asked import Kind, read
+from twinlens.gateway.backend import Backend
+from twinlens.gateway.limits.gate import Admission, Gate
+from twinlens.gateway.outcome import Outcome
+from twinlens.gateway.refusal import Refusal
+from twinlens.gateway.relay.connections import session
+from twinlens.gateway.relay.delivery import Delivery
+from twinlens.gateway.relay.failed import Failed
+from twinlens.gateway.relay.failover import Failover
+from twinlens.gateway.routing.router import Router
+from twinlens.gateway.settings import GatewaySettings
+from twinlens.gateway.watch.records import Records
+
+ROUTE_HEADER, BACKEND_HEADER = "X-Twinlens-Route", "X-Twinlens-Backend"
+_BODY_S = 30.0
+
+
+class App:
+    """One gateway in one process. `application` is what aiohttp runs. Settings can be put in place of others while it
+    runs: requests on their way keep those that they began with."""
+
+    def __init__(self, settings: GatewaySettings, backends: Sequence[Backend], gate: Gate, records: Records) -> None:
+        self.settings, self.gate, self.records = settings, gate, records
+        self.router = Router(backends, settings)
+        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._failover: Failover | None = None
+        self._numbers, self._mark = itertools.count(1), secrets.token_hex(4)
+        self.application = web.Application(client_max_size=settings.most_body_bytes, middlewares=[_refusing])
+        self.application.cleanup_ctx.append(self._connected)
+        post, get = self.application.router.add_post, self.application.router.add_get
+        post("/v1/chat/completions", self._chat)
+        post("/v1/completions", self._completions)
+        post("/v1/embeddings", self._embeddings)
+        get("/v1/models", self._models)
+        get("/health", self._health)
+
+    async def _connected(self, app: web.Application) -> Any:
+        for backend in self.router.backends:
+            self._sessions[backend.name] = self._session_of(backend)
+        self._failover = Failover(self.router, self._sessions, self.settings)
+        yield
+        for each in self._sessions.values():
+            await each.close()
+        self.records.close()
+
+    def _session_of(self, backend: Backend) -> aiohttp.ClientSession:
+        longest_s = self.settings.deadline_s
+        return session(backend.key, ca_file=backend.ca_file, longest_s=longest_s, silence_s=longest_s, keeps=True)
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve("chat", request)
+
+    async def _completions(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve("completions", request)
+
+    async def _embeddings(self, request: web.Request) -> web.StreamResponse:
+        return await self._serve("embeddings", request)
+
+    async def _serve(self, kind: Kind, request: web.Request) -> web.StreamResponse:
+        """One request from its head to its row."""
+        outcome = Outcome(f"{self._mark}-{next(self._numbers)}", "", time.monotonic_ns())
+        admission: Admission | None = None
+        try:
+            async with asyncio.timeout(_BODY_S):
+                raw = await request.read()
+            outcome.asked = asked = read(kind, raw)
+            outcome.model = asked.model
+            admission = self.gate.admit(request.headers.get("Authorization"), asked, None)
+            outcome.key = admission.key
+            return await self._answer(request, outcome)
+        except Refusal as refusal:
+            outcome.ending, outcome.status, outcome.error = _ending(outcome), refusal.status, refusal.sentence
+            return refusal.answer()
+        except web.HTTPRequestEntityTooLarge:
+            outcome.ending, outcome.status = "refused", 413
+            outcome.error = f"the request has more than {self.settings.most_body_bytes} bytes"
+            return Refusal(413, outcome.error).answer()
+        except TimeoutError:
+            outcome.ending, outcome.status = _ending(outcome), 504
+            outcome.error = "the request took longer than it may"
+            return Refusal(504 if outcome.attempts else 408, outcome.error).answer()
+        except (asyncio.CancelledError, ConnectionError):
+            outcome.ending, outcome.error = "left", outcome.error or "the client left before the end"
+            raise
+        finally:
+            outcome.end_ns = time.monotonic_ns()
+            if admission is not None:
+                self.gate.settle(admission, _used(outcome), None)
+            self.records.add(outcome)
+
+    async def _answer(self, request: web.Request, outcome: Outcome) -> web.StreamResponse:
+        assert self._failover is not None
+        assert outcome.asked is not None
+        over_s = asyncio.get_running_loop().time() + self.settings.deadline_s
+        try:
+            async with asyncio.timeout_at(over_s):
+                opened = await self._failover.opened(outcome.asked, outcome)
+        except Failed as failed:  # the request itself is wrong, as its backend says
+            outcome.ending, outcome.status, outcome.error = "failed", failed.status or 400, failed.said
+            return web.Response(body=failed.body, status=outcome.status, content_type="application/json")
+        headers = {ROUTE_HEADER: outcome.id, BACKEND_HEADER: opened.route.backend.name, **opened.upstream.says}
+        return await Delivery(self._failover, outcome.asked, outcome).send(request, opened, headers, over_s)
+
+    async def _models(self, request: web.Request) -> web.Response:
+        names = {each.model or each.name: each.name for each in self.router.backends}
+        names |= {each.name: "alias" for each in self.settings.alias}
+        listed = [{"id": name, "object": "model", "created": 0, "owned_by": by} for name, by in names.items()]
+        return web.json_response({"object": "list", "data": listed})
+
+    async def _health(self, request: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+
+def _ending(outcome: Outcome) -> Any:
+    return "failed" if outcome.attempts else "refused"
+
+
+def _used(outcome: Outcome) -> int | None:
+    """Tokens that were used: of prompt and answer as counted, 0 where no backend was asked; None: nobody counted."""
+    if outcome.input_tokens is not None and outcome.output_tokens is not None:
+        return outcome.input_tokens + outcome.output_tokens
+    return None if outcome.attempts else 0
+
+
+@web.middleware
+async def _refusing(request: web.Request, handler: Any) -> web.StreamResponse:
+    """Errors of the frame in OpenAI's shape too."""
+    try:
+        answer: web.StreamResponse = await handler(request)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        sentence = f"{request.method} {request.path[:60]}: {error.reason.lower()}"
+        return Refusal(error.status, sentence).answer()
+    return answer
