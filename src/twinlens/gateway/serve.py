@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import socket
 from collections.abc import Callable
@@ -20,6 +21,10 @@ from twinlens.gateway.watch.records import Records
 
 _BACKLOG = 1024
 _SHUTDOWN_S = 5.0
+_QUIET = logging.getLogger("twinlens.gateway.http")
+"""What is no request at all is answered with 400; a traceback for each would fill the disk at a stranger's wish."""
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
 
 
 def gateway(
@@ -52,7 +57,9 @@ async def _serve(
 @contextlib.asynccontextmanager
 async def running(app: App, listening: socket.socket):  # type: ignore[no-untyped-def]
     """The gateway answers while the block runs. A client that leaves ends its request at the backend too."""
-    runner = web.AppRunner(app.application, handler_cancellation=True, access_log=None, shutdown_timeout=_SHUTDOWN_S)
+    runner = web.AppRunner(
+        app.application, handler_cancellation=True, access_log=None, logger=_QUIET, shutdown_timeout=_SHUTDOWN_S
+    )
     await runner.setup()
     try:
         await web.SockSite(runner, listening, backlog=_BACKLOG).start()

@@ -103,7 +103,7 @@ def read_settings(path: Path) -> GatewaySettings:
     try:
         settings = GatewaySettings.model_validate_json(json.dumps(data, default=str))
     except ValidationError as error:
-        raise BadInput(f"{path.name}: {wrong_fields(error)}", code=CODE) from None
+        raise BadInput(f"{path.name}: {wrong_fields(error, GatewaySettings)}", code=CODE) from None
     for wrong in _contradictions(settings):
         raise BadInput(f"{path.name}: {wrong}", code=CODE)
     return settings

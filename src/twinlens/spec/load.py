@@ -176,11 +176,11 @@ _LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|m|min|h|d)")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-def wrong_fields(error: ValidationError) -> str:
-    """One sentence. Unknown fields stand before missing ones: the second is often the first, misspelt."""
+def wrong_fields(error: ValidationError, of: type[BaseModel] = Study) -> str:
+    """One sentence on the fields of a value `of` this model. Unknown fields stand before missing ones: the second is often the first, misspelt."""
     errors = sorted(error.errors(include_url=False), key=lambda entry: entry["type"] != "extra_forbidden")
     unknown = [entry for entry in errors if entry["type"] == "extra_forbidden"]
-    sentences = list(dict.fromkeys(_sentence(entry) for entry in (unknown or errors[:1])))
+    sentences = list(dict.fromkeys(_sentence(entry, of) for entry in (unknown or errors[:1])))
     more = f"; and {len(sentences) - _MOST} more" if len(sentences) > _MOST else ""
     return " ".join(f"{'; '.join(sentences[:_MOST])}{more}".split())
 
@@ -193,14 +193,14 @@ def nearest_field(word: str, known: list[str]) -> str:
     return f"did you mean {guess!r}?" if guess else nearest(word, known)
 
 
-def _sentence(first: Any) -> str:
+def _sentence(first: Any, of: type[BaseModel]) -> str:
     # Union tags ("training", "markov") stand in the location beside real field names; people know only the fields.
     location = [str(part) for part in first["loc"]]
     shown = ".".join(part for part in location if part not in _TAGS) or "the file"
     if shown in MOVED:
         return f"field {shown!r} has moved: write {MOVED[shown]!r}"
     if first["type"] == "extra_forbidden":
-        return f"unknown field {shown!r}; {_known_here_or_elsewhere(location)}"
+        return f"unknown field {shown!r}; {_known_here_or_elsewhere(location, of)}"
     if first["type"] == "missing":
         return f"field {shown!r} is missing"
     if seconds := _seconds(location[-1] if location else "", first.get("input")):
@@ -209,12 +209,12 @@ def _sentence(first: Any) -> str:
     return f"field {shown!r}: {message[0].lower()}{message[1:]} (got {_short(first.get('input'))})"
 
 
-def _known_here_or_elsewhere(location: list[str]) -> str:
+def _known_here_or_elsewhere(location: list[str], of: type[BaseModel]) -> str:
     """The field that is meant: one of the same table, else one of this very name (ours or other tools') in another."""
-    here = _fields_at(location[:-1])
+    here = _fields_at(location[:-1], of)
     name = _plain(location[-1])
     name = _ELSEWHERE.get(name, name)
-    others = [f"{table}.{name}" for table in _TABLES if name not in here and name in _fields_at([table])]
+    others = [f"{table}.{name}" for table in _TABLES if name not in here and name in _fields_at([table], of)]
     return f"did you mean {others[0]!r}?" if others else nearest_field(location[-1], here)
 
 
@@ -236,9 +236,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def _fields_at(location: list[str]) -> list[str]:
-    models: list[type[BaseModel]] = [Study]
+def _fields_at(location: list[str], of: type[BaseModel]) -> list[str]:
+    models: list[type[BaseModel]] = [of]
     for part in location:
+        if part.isdigit():  # a place in a list
+            continue
         if part in _TAGS:
             models = [m for m in models if tag_of(m) == part] or models
             continue
