@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.web.asking import Site, site_at
 
@@ -23,7 +26,7 @@ from twinlens.web.playground.beside import INTERACTIVE, measured_of
 from twinlens.web.playground.figures import cost, figures, shown, tpot_s
 from twinlens.web.playground.keeping import saved, spec_text
 from twinlens.web.playground.serve import servable, serve
-from twinlens.web.playground.talk import kept
+from twinlens.web.playground.talk import kept, note_of, short_name
 from twinlens.web.playground.upstream import Exchange
 from twinlens.web.playground.wanted import wanted_of
 from twinlens.web.work.job import WHERE
@@ -68,7 +71,7 @@ def events_of(site: Site, asked: dict[str, Any]) -> list[dict[str, Any]]:
 def test_an_answer_comes_as_text_with_a_mark_for_each_token_and_one_requests_figures(site: Site) -> None:
     with plain(Plain(answers={"/v1/chat/completions": ANSWER})) as server:
         found = events_of(site, question(server.url, price_in="1", price_out="10", seed="3"))
-    assert found[0] == {"kind": "begin", "model": "Qwen/Qwen3-8B", "url": f"{server.url}/v1"}
+    assert found[0] == {"kind": "begin", "model": "Qwen/Qwen3-8B", "url": f"{server.url}/v1", "note": ""}
     texts = [each for each in found if each["kind"] == "text"]
     assert "".join(each["text"] for each in texts) == "Hello <img src=x onerror=alert(1)>␛[2J⟨U+202E⟩evil"
     marks = [mark for each in texts for mark in each["marks_ms"]]
@@ -231,15 +234,42 @@ def test_figures_of_one_request_worked_by_hand() -> None:
     alone = _exchange(sent_ns=0, chunk_ns=[200_000_000])
     assert tpot_s(alone) is None
     assert "no time between tokens" in figures([alone])[1]["why"]
-    assert cost(exchange)["why"] == "no price per million tokens was given"
+    assert cost(exchange)["why"] == "no price per million output tokens was given"
+    exchange.wanted = replace(exchange.wanted, price_out=2.0)
+    assert (cost(exchange)["value"], cost(exchange)["why"].partition(":")[0]) == ("0.000006", "its output tokens alone")
+    exchange.wanted = replace(exchange.wanted, price_in=0.5)
+    exchange.answer.usage = {"prompt_tokens": 8}
+    assert (cost(exchange)["value"], cost(exchange)["why"]) == ("0.00001", "")
 
 
 def test_beside_a_figure_stands_the_interval_of_the_run_that_measured_its_server(tmp_path: Path) -> None:
-    run, _ = served_run(tmp_path, 2.0, seconds=20.0)
+    run, summary = served_run(tmp_path, 2.0, seconds=20.0)
     told = measured_of([tmp_path], "http://127.0.0.1:8000/v1/")
     assert told["run"] == run.id
     assert told["tpot"].startswith("p50 ")
+    assert told["tpot"].endswith(f" at 2 requests/s, {summary.validity}")
     assert measured_of([tmp_path], "http://127.0.0.1:8001/v1", "another model") == {}
+
+
+def test_tokens_that_no_server_counted_are_not_known_and_every_page_of_the_run_says_so(tmp_path: Path) -> None:
+    several = [_exchange(at * 10**9, [at * 10**9 + each * 10**8 for each in (2, 3, 5)]) for at in range(40)]
+    for each in several[1:]:
+        each.answer.usage = {"prompt_tokens": 7}
+    for name, exchanges in (("one", several[:1]), ("none", [several[0]] * 2), ("some", several)):
+        folder = saved(exchanges, tmp_path / name)
+        run = tl.read(folder)[0]
+        assert np.isnan(run.requests.input_tokens[0])
+        assert list(run.requests.input_tokens[1:2]) in ([], [7.0]) or np.isnan(run.requests.input_tokens[1])
+        tl.report([run], tmp_path / f"{name}.html")
+        said = (str(tl.show(folder, whole=True)), str(tl.diagnose([run])), (tmp_path / f"{name}.html").read_text())
+        assert [each for each in said if re.search(r"\bnan\b", each, re.IGNORECASE)] == []
+
+
+def test_what_a_random_model_writes_is_said_to_mean_nothing() -> None:
+    assert "answers mean nothing" in note_of({"model": "demo-34m", "is_random": "yes"})
+    assert note_of({"model": "", "is_random": ""}) == ""
+    assert short_name("/home/me/.cache/demo-34m-aa08") == "demo-34m-aa08"
+    assert short_name("Qwen/Qwen3-8B") == "Qwen/Qwen3-8B"
 
 
 def test_nothing_is_saved_of_a_talk_that_said_nothing(tmp_path: Path) -> None:

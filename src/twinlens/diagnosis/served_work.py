@@ -14,7 +14,7 @@ import numpy as np
 from twinlens.diagnosis.phase import Phase, known
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
-from twinlens.record.request import Requests
+from twinlens.record.request import UNCOUNTED, Requests
 from twinlens.spec.model.shape import DecoderShape
 from twinlens.spec.precision import AS_SERVED, Precision
 from twinlens.theory.flop import decode_flop, prefill_flop
@@ -44,7 +44,8 @@ def served_phases(
     not known has the reason. `rows`: indexes of the window."""
     good = rows[requests.ok[rows] & (np.diff(requests.offsets)[rows] > 1)]
     together = decoding_together(requests, good) if good.size else None
-    reason = _why_not(metrics, shape, regime, facts)
+    uncounted = UNCOUNTED if np.isnan(requests.input_tokens[rows]).any() else None
+    reason = _why_not(metrics, shape, regime, facts) or uncounted
     if reason is not None or shape is None:
         phases = tuple(
             Phase(name, name, None, None, None, reason=reason or _NO_MODEL) for name in ("prefill", "decode")

@@ -19,8 +19,8 @@ from twinlens.system.document import read_bytes
 
 MARKS = ".crc32"
 """What the name of a file of checksums has beyond that of its rows."""
-# What every row has: a null there was never written.
-_NEVER_NULL = frozenset(
+# What every row has.
+_REQUIRED = frozenset(
     [
         "kind",
         "begin_ns",
@@ -40,6 +40,8 @@ _NEVER_NULL = frozenset(
         "round_trip_ns",
     ]
 )
+# A null there was never written; only a talk from a page does not know how long its prompts were.
+_NEVER_NULL = _REQUIRED - {"input_tokens"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,7 @@ def refuse_other_schema(path: Path, observed: pa.Schema, wanted: pa.Schema) -> N
     _ = observed.names  # bytes that are no text raise here, where they are heard
     for field in wanted:
         place = observed.get_field_index(field.name)
-        if place < 0 and field.name in _NEVER_NULL:
+        if place < 0 and field.name in _REQUIRED:
             raise damaged(path, f"it has no column {field.name!r}")
         if place >= 0 and observed.field(place).type != field.type:
             raise damaged(path, f"column {field.name!r} is {observed.field(place).type}, not {field.type}")

@@ -12,6 +12,8 @@ from twinlens.record.column import floats, lists, numbers, schema_of, slices_of,
 
 RequestOutcome = Literal["ok", "refused", "failed", "cut_off"]
 
+UNCOUNTED = "the server did not count the tokens of its prompts"
+"""Why a figure of input tokens is not known where `input_tokens` is None."""
 Loss = Literal["never open", "broken", "closed"]
 
 
@@ -22,6 +24,7 @@ class Request:
     `group`: requests issued together as one batch share it; they are one observation, not many.
     `chunk_ns[i]`: when chunk i, holding `chunk_tokens[i]` output tokens, was there. An image has one chunk of 0 tokens.
     `outcome`: ok, refused (never started), failed, or cut_off (fewer tokens than asked).
+    `input_tokens`: as the server counted or as was asked; None where a page asked and the server did not count.
     What the schedule knew, None where it says nothing: `asked_tokens`, the answer's length as asked; `released_ns`,
     when an admission policy let it go; `session` and `turn`, its place in a conversation.
     What only a client over a network knows, None elsewhere: `status`, the HTTP status; `error`, why it is not ok;
@@ -38,7 +41,7 @@ class Request:
     chunk_ns: tuple[int, ...]
     chunk_tokens: tuple[int, ...]
     end_ns: int
-    input_tokens: int
+    input_tokens: int | None
     output_tokens: int
     outcome: RequestOutcome = "ok"
     asked_tokens: int | None = None
@@ -67,7 +70,8 @@ class Requests:
     """The rows of an inference run as columns. Chunks of row i are `chunk_*[offsets[i]:offsets[i + 1]]`.
 
     `asked_tokens`, `released_ns`, `session`, `turn`, `slice` and `reasoning_chunks` are floats, NaN where a row says
-    nothing. `ok`: whether the outcome is "ok", found once: each look at a million words takes 10 ms.
+    nothing; `input_tokens` are whole numbers where every row says how many. `ok`: whether the outcome is "ok",
+    found once: each look at a million words takes 10 ms.
     """
 
     group: np.ndarray
@@ -100,15 +104,16 @@ class Requests:
         offsets, chunk_ns = lists(table.column("chunk_ns"))
         _, chunk_tokens = lists(table.column("chunk_tokens"))
         plain = {
-            name: numbers(table.column(name))
-            for name in ("group", "intended_ns", "sent_ns", "end_ns", "input_tokens", "output_tokens")
+            name: numbers(table.column(name)) for name in ("group", "intended_ns", "sent_ns", "end_ns", "output_tokens")
         }
+        asked = table.column("input_tokens")
         return cls(
             outcome=words(table.column("outcome")),
             offsets=offsets,
             chunk_ns=chunk_ns,
             chunk_tokens=chunk_tokens,
             **plain,
+            input_tokens=floats(asked) if asked.null_count else numbers(asked),
             **{name: _nullable(table, name) for name in ("asked_tokens", "released_ns", "session", "turn")},
             slice=slices_of(table),
             reasoning_chunks=_nullable(table, "reasoning_chunks"),

@@ -119,7 +119,7 @@ class Answering(Serving):
             ended = [replace(told, end_ns=row.end_ns) for told, row in zip(schedule.done_with, rows, strict=True)]
             assert ended == rows, "a row handed on is a row the schedule is told of"
             assert all(told.end_ns >= row.end_ns for told, row in zip(schedule.done_with, rows, strict=True))
-            given = sorted((r.group, r.intended_ns, r.input_tokens * counts, r.output_tokens) for r in rows)
+            given = sorted((r.group, r.intended_ns, (r.input_tokens or 0) * counts, r.output_tokens) for r in rows)
             asked = ((a.group, a.intended_ns, a.input_tokens * counts, a.output_tokens) for a in schedule.asked)
             assert given == sorted(asked)
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from twinlens.errors import BadInput
 from twinlens.measurement.summary_file import summary_of
-from twinlens.record.request import Requests
+from twinlens.record.request import UNCOUNTED, Requests
 from twinlens.record.run import Run
 from twinlens.simulation.fit.law import FittedLaw, Setting, Span, fitted, law_of
 from twinlens.simulation.fit.least import BEFORE, BLOCK, Fit, Observed, least_squares
@@ -128,6 +128,8 @@ def _taught(run: Run, rules: Rules) -> Taught:
     merged = pc.sum(run.table.column("merged_reads")).as_py() or 0 if "merged_reads" in run.table.column_names else 0
     if chunks < 2:
         raise _unteachable(run, "it has fewer than two chunks")
+    if np.isnan(requests.input_tokens).any():
+        raise _unteachable(run, UNCOUNTED)
     if merged > MOST_MERGED * chunks:
         raise _unteachable(
             run, f"{merged / chunks:.0%} of its chunks came in one read with others, so their times are not their own"

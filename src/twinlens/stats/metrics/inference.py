@@ -12,7 +12,7 @@ import numpy as np
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts
-from twinlens.record.request import Requests
+from twinlens.record.request import UNCOUNTED, Requests
 from twinlens.record.step import Exchanges
 from twinlens.spec.workload.workload import CollectiveWorkload
 from twinlens.stats.estimator.quantile import Censored, censored_quantile, quantile
@@ -48,7 +48,7 @@ def inference_steadiness(requests: Requests, rule: SteadyRule = SteadyRule()) ->
     # Prefill costs too: a batch's size in tokens is its input and its output, so uneven lengths are no noise.
     size = np.maximum(1, requests.input_tokens[heads] + requests.output_tokens[heads])
     even = np.all(size == size[0])
-    return heads, segment(np.maximum(durations, 1e-9), work=None if even else size, rule=rule)
+    return heads, segment(np.maximum(durations, 1e-9), work=None if even or np.isnan(size).any() else size, rule=rule)
 
 
 def batch_heads(requests: Requests) -> np.ndarray:
@@ -135,6 +135,8 @@ def _times(requests: Requests, inside: np.ndarray, heads: np.ndarray, facts: Fac
 
 def _prefill_rate(tokens: np.ndarray, median: Estimate) -> Estimate:
     """Prompt tokens of a batch over the time to its first token: prefill alone, whatever decode does after it."""
+    if np.isnan(tokens).any():
+        return Estimate.absent(TOKENS_PER_S, UNCOUNTED)
     if len(np.unique(tokens)) > 1:
         return Estimate.absent(TOKENS_PER_S, "prompts differ in length; see TTFT")
     return inverse(median, float(tokens[0]), TOKENS_PER_S, "prompt tokens of the batch / median TTFT")

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from twinlens.record.estimate import Estimate
-from twinlens.record.request import Requests
+from twinlens.record.request import UNCOUNTED, Requests
 from twinlens.spec.slo import Slo
 from twinlens.spec.workload.prompt import Classify, Generate, Task, items_per_request
 from twinlens.stats.estimator.interval import mean_interval
@@ -171,7 +171,11 @@ def _token_rates(requests: Requests, window: Window, devices: int | None) -> dic
     answered = int(((first_ns >= window.begin_ns) & (first_ns <= window.end_ns)).sum())
     both = put_out + amount_in(first_ns, requests.input_tokens[streamed], edges)
     output = flow(put_out, edges, TOKENS_PER_S, "tokens of answered requests that came in the window", answered)
-    total = flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one", answered)
+    total = (
+        Estimate.absent(TOKENS_PER_S, UNCOUNTED)
+        if np.isnan(both).any()
+        else flow(both, edges, TOKENS_PER_S, "output tokens, and input tokens at the moment of the first one", answered)
+    )
     rates = dict(zip(names, (output, total), strict=True))
     if devices is None:
         why = "how many devices served it is not known"

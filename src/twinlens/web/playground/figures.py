@@ -47,11 +47,12 @@ def cost(exchange: Exchange) -> dict[str, Any]:
     wanted = exchange.wanted
     row = {"id": "cost", "name": "cost of this answer, in the currency of the price", "value": "", "n": 0, "why": ""}
     if wanted.price_out is None:
-        return row | {"why": "no price per million tokens was given"}
+        return row | {"why": "no price per million output tokens was given"}
     if wanted.price_in and exchange.prompt_tokens is None:
         return row | {"why": "the server does not say how many tokens the prompt had"}
+    alone = "" if wanted.price_in is not None else "its output tokens alone: no price of input tokens was given"
     amount = (exchange.tokens * wanted.price_out + (exchange.prompt_tokens or 0) * (wanted.price_in or 0.0)) / 1e6
-    return row | {"value": f"{amount:.6f}".rstrip("0").rstrip(".") or "0", "n": 1}
+    return row | {"value": f"{amount:.6f}".rstrip("0").rstrip(".") or "0", "n": 1, "why": alone}
 
 
 def _rate(exchange: Exchange) -> float | None:

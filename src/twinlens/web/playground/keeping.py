@@ -54,7 +54,7 @@ def row_of(exchange: Exchange, number: int, origin_ns: int) -> Request:
     return Request(
         group=number, intended_ns=sent_ns, sent_ns=sent_ns,
         chunk_ns=tuple(each - origin_ns for each in exchange.chunk_ns), chunk_tokens=tuple(tokens),
-        end_ns=exchange.end_ns - origin_ns, input_tokens=exchange.prompt_tokens or 0, output_tokens=exchange.tokens,
+        end_ns=exchange.end_ns - origin_ns, input_tokens=exchange.prompt_tokens, output_tokens=exchange.tokens,
         outcome="failed" if exchange.error else "ok", asked_tokens=asked, status=exchange.status,
         error=exchange.error, merged_reads=exchange.merged, reasoning_chunks=exchange.answer.reasoning,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from twinlens.web.playground.beside import servers_measured
 from twinlens.web.playground.keeping import saved as saved_as_run
 from twinlens.web.playground.keeping import spec_text
 from twinlens.web.playground.serve import servable, spec_of
-from twinlens.web.playground.talk import json_in, kept, whole_answer
+from twinlens.web.playground.talk import json_in, kept, note_of, whole_answer
 from twinlens.web.playground.wanted import CODE, wanted_of
 from twinlens.web.work.job import SERVE, Job, jobs, new_folder, serves, start, starting
 from twinlens.web.work.pages import KEY, refuse_taken
@@ -55,6 +55,8 @@ async def _page(
         asyncio.to_thread(_up, place), asyncio.to_thread(servers_measured, (*place.folders, place.out)),
         asyncio.to_thread(servable),
     )  # fmt: skip
+    if not fields["a"]:  # a server that was started from a page is most likely whom one wants to talk with
+        fields = {**fields, "a": next((each["url"] for each in up if each["url"]), "")}
     known = list(
         dict.fromkeys([each["url"] for each in up if each["url"]] + [each for each in measured if "://" in each])
     )
@@ -70,7 +72,8 @@ async def _page(
 def _up(place: Place) -> list[dict[str, str]]:
     """Servers that were started from a page and have not ended."""
     found = [job for job in jobs(place.out) if job.verb == SERVE and job.state == "running"]
-    return [{"job": job.id, "what": job.words[1], **serves(job)} for job in found]
+    told = [(job, serves(job)) for job in found]
+    return [{"job": job.id, "what": job.words[1], "note": note_of(each), **each} for job, each in told]
 
 
 async def saved(request: web.Request) -> web.Response:

@@ -59,7 +59,8 @@ def serve(folder: Path, study: Study, say: Callable[[str], None]) -> int:
         except KeyboardInterrupt:
             return _STOPPED
         try:
-            write_json(folder / WHERE, {"url": up.running.url, "model": up.running.model})
+            is_random = spec_of(study).model.folder is None
+            write_json(folder / WHERE, {"url": up.running.url, "model": up.running.model, "is_random": is_random})
             say(f"{up.running.model} is up at {up.running.url} after {up.running.ready_s:.1f} s")
             while up.is_well():
                 time.sleep(_LOOK_S)

@@ -16,6 +16,7 @@ from typing import Any
 
 from aiohttp import ClientSession, web
 
+from twinlens.record.finding import Finding
 from twinlens.system.document import json_of
 from twinlens.web.place import Place, place_of
 from twinlens.web.playground.beside import Joules, measured_of, watch_server
@@ -85,11 +86,11 @@ async def _with_beats(events: AsyncGenerator[Event, None]) -> AsyncGenerator[Eve
 async def told(wanted: Wanted, place: Place) -> AsyncGenerator[Event, None]:
     """All events of one question. The first of several at once is the one that is shown."""
     queue: asyncio.Queue[Event] = asyncio.Queue()
+    started = await asyncio.to_thread(_started_here, place, wanted.url)
     async with session(wanted.key) as asking, _Tasks() as tasks:
         if not wanted.model:
-            known = await asyncio.to_thread(_model_started, place, wanted.url)
-            wanted = replace(wanted, model=known or await first_served(asking, wanted.url))
-        yield {"kind": "begin", "model": wanted.model, "url": wanted.url}
+            wanted = replace(wanted, model=started["model"] or await first_served(asking, wanted.url))
+        yield {"kind": "begin", "model": short_name(wanted.model), "url": wanted.url, "note": note_of(started)}
         joules = await asyncio.to_thread(Joules, wanted.url)
         exchanges = [Exchange(replace(wanted, key="")) for _ in range(wanted.at_once)]
         tasks.add(watch_server(asking, wanted.url, lambda gauges: queue.put_nowait({"kind": "server", **gauges})))
@@ -97,12 +98,25 @@ async def told(wanted: Wanted, place: Place) -> AsyncGenerator[Event, None]:
         tasks.add(_over(answering, queue))
         while (event := await queue.get())["kind"] != "over":
             yield event
-        yield {"kind": "end", **await _end(exchanges, joules, place)}
+        yield {"kind": "end", **await _end(exchanges, joules, place, started["model"])}
 
 
-def _model_started(place: Place, url: str) -> str:
-    """The model of a server that was started from a page; "" of another one."""
-    return next((found["model"] for job in jobs(place.out) if (found := serves(job))["url"] == url), "")
+def _started_here(place: Place, url: str) -> dict[str, str]:
+    """What is known of a server that was started from a page; all "" of another one."""
+    found = (serves(job) for job in jobs(place.out))
+    return next((each for each in found if each["url"] == url), {"model": "", "is_random": ""})
+
+
+def short_name(model: str) -> str:
+    """A model by its name, where a server calls it by the folder that it was read from."""
+    return model.rstrip("/").rpartition("/")[2] if model.startswith(("/", "~")) else model
+
+
+def note_of(started: dict[str, str]) -> str:
+    """What whoever reads the answers of a server should know before."""
+    from twinlens.reporting.wording.finding import sentence_of
+
+    return sentence_of(Finding("random-weights-served", "notes")) if started["is_random"] else ""
 
 
 async def _answer(asking: ClientSession, exchange: Exchange, queue: asyncio.Queue[Event], *, is_shown: bool) -> None:
@@ -117,14 +131,13 @@ async def _over(answering: list[asyncio.Task[None]], queue: asyncio.Queue[Event]
     queue.put_nowait({"kind": "over"})
 
 
-async def _end(exchanges: list[Exchange], joules: Joules, place: Place) -> Event:
+async def _end(exchanges: list[Exchange], joules: Joules, place: Place, model: str) -> Event:
     """The figures, what was measured of this server before, and where the talk is kept."""
     first = exchanges[0]
     total = sum(each.tokens for each in exchanges)
     rows = [*figures(exchanges), await asyncio.to_thread(joules.per_token, total), cost(first)]
     folders, url = (*place.folders, place.out), first.wanted.url
-    started = await asyncio.to_thread(_model_started, place, url)
-    measured = await asyncio.to_thread(measured_of, folders, url, started)
+    measured = await asyncio.to_thread(measured_of, folders, url, model)
     for row in rows:
         row["measured"] = measured.get(row["id"], "")
     kept = [] if any(each.is_stopped for each in exchanges) else [keep(each) for each in exchanges if each.chunk_ns]

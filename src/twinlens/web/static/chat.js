@@ -9,12 +9,12 @@ const post = (path, data, signal) => fetch(path, { method: "POST", signal, body:
   headers: { "Content-Type": "application/json", "X-Twinlens-Form": formToken(), Accept: "application/json, text/event-stream" } });
 
 function panel(side) {
-  const box = make("article", "", "box"), head = make("h2", side.toUpperCase()), log = make("div", "", "talk");
+  const box = make("article", "", "box"), head = make("h2", side.toUpperCase()), note = make("p", "", "under"), log = make("div", "", "talk");
   const strip = document.createElementNS(SVG, "svg"), said = make("p", "", "meta"), server = make("p", "", "meta"), rows = make("dl", "", "rows");
   strip.setAttribute("class", "gaps"); strip.setAttribute("role", "img"); strip.setAttribute("preserveAspectRatio", "none"); strip.setAttribute("aria-label", "no tokens yet");
-  box.append(head, log, strip, said, server, rows);
+  box.append(head, note, log, strip, said, server, rows);
   answers.append(box);
-  return { box, head, log, strip, said, server, rows, messages: [] };
+  return { box, head, note, log, strip, said, server, rows, messages: [] };
 }
 
 function draw(talk) {
@@ -34,9 +34,9 @@ function draw(talk) {
 }
 
 function took(talk, event) {
-  if (event.kind === "begin") talk.head.textContent = `${talk.side.toUpperCase()}: ${event.model || event.url}`;
+  if (event.kind === "begin") { talk.head.textContent = `${talk.side.toUpperCase()}: ${event.model || event.url}`; talk.note.textContent = event.note; }
   if (event.kind === "text") { talk.reply.textContent += event.text; talk.marks.push(...event.marks_ms); talk.dirty = true; }
-  if (event.kind === "server") talk.server.textContent = event.why ? `Server: ${event.why}.` : "Server: " + [
+  if (event.kind === "server") talk.server.textContent = event.why ? `Its own gauges: ${event.why}.` : "Server: " + [
     event.kv_use != null && `KV cache ${(100 * event.kv_use).toFixed(1)} % used`, event.running != null && `${event.running} running`,
     event.waiting != null && `${event.waiting} waiting`].filter(Boolean).join(", ") + ".";
   if (event.kind === "end") {
@@ -52,7 +52,7 @@ function took(talk, event) {
       return line;
     }));
     if (event.run) talk.server.append(" ", linked("The run that measured this server", `/runs/${encodeURIComponent(event.run)}`), " · ",
-      linked("what binds it", `/diagnose?run=${encodeURIComponent(event.run)}`));
+      linked("why its TPOT is what it is", `/diagnose?run=${encodeURIComponent(event.run)}`));
     if (event.merged) talk.said.textContent += ` · ${event.merged} tokens came together with the one before`;
     if (event.endpoint === "completions") talk.said.textContent += " · asked as plain text: the server has no chat for this model";
     if (!event.error) talk.messages.push({ role: "assistant", content: talk.reply.textContent });

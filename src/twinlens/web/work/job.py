@@ -166,12 +166,13 @@ def stop(job: Job) -> None:
 
 
 def serves(job: Job) -> dict[str, str]:
-    """Where the server of a job is and its model, once it is up; both "" before."""
+    """Where the server of a job is and its model, once it is up; "" before. `is_random`: "yes" of random weights."""
     try:
         found = read_json(job.folder / WHERE, _MOST_RECORD_BYTES)
-        return {"url": str(found["url"]), "model": str(found["model"])}
+        is_random = "yes" if found.get("is_random") is True else ""
+        return {"url": str(found["url"]), "model": str(found["model"]), "is_random": is_random}
     except (OSError, ValueError, KeyError, TypeError):
-        return {"url": "", "model": ""}
+        return {"url": "", "model": "", "is_random": ""}
 
 
 def is_stopping(job: Job) -> bool:
