@@ -82,10 +82,13 @@ class Scripted:
     left: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        with contextlib.closing(writer), contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             size = next(int(line[15:]) for line in head.splitlines() if line.lower().startswith("content-length:"))
             body = json.loads(await reader.readexactly(size))
+            if body.get("prompt") == "a":  # whether it gives numbers of tokens, asked once at the start
+                await Conversation(body, "", writer).head("404 Not Found", "application/json")
+                return
             self.asked.append(body)
             self.paths.append(head.split()[1])
             answering = asyncio.create_task(self.behaviour(Conversation(body, self.paths[-1], writer)))  # type: ignore[arg-type]
@@ -95,7 +98,6 @@ class Scripted:
                 self.left += 1
                 answering.cancel()
             gone.cancel()
-        writer.close()
 
 
 @contextlib.asynccontextmanager

@@ -80,9 +80,7 @@ def test_a_request_with_two_lengths_is_refused() -> None:
             reader, writer = await asyncio.open_connection(host, int(port))
             writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
                          b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\n\r\n")  # fmt: skip
-            assert (await reader.readline()).startswith(b"HTTP/1.1 400") or (await reader.readline()).startswith(
-                b"HTTP/1.0 400"
-            )
+            assert b" 400 " in await reader.readline()
             writer.close()
             assert a.asked == []
 

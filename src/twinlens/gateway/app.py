@@ -7,6 +7,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -21,6 +22,7 @@ from twinlens.gateway.relay.connections import session
 from twinlens.gateway.relay.delivery import Delivery
 from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.failover import Failover
+from twinlens.gateway.relay.resume import gives_token_ids
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings
 from twinlens.gateway.watch.records import Records
@@ -51,11 +53,22 @@ class App:
     async def _connected(self, app: web.Application) -> Any:
         for backend in self.router.backends:
             self._sessions[backend.name] = self._session_of(backend)
+        if self.settings.stream_failure == "continue":
+            await self._find_token_ids()
         self._failover = Failover(self.router, self._sessions, self.settings)
         yield
         for each in self._sessions.values():
             await each.close()
         self.records.close()
+
+    async def _find_token_ids(self) -> None:
+        """Which backends of shared weights give numbers of tokens, by which an answer goes on exactly."""
+        asked = [each for each in self.router.backends if each.weights and not each.gives_token_ids]
+        found = await asyncio.gather(*(gives_token_ids(self._sessions[each.name], each) for each in asked))
+        giving = {each.name for each, gives in zip(asked, found, strict=True) if gives}
+        self.router.backends = tuple(
+            replace(each, gives_token_ids=True) if each.name in giving else each for each in self.router.backends
+        )
 
     def _session_of(self, backend: Backend) -> aiohttp.ClientSession:
         longest_s = self.settings.deadline_s

@@ -14,10 +14,12 @@ from aiohttp import web
 
 from twinlens.errors import BadInput
 from twinlens.gateway.app import App
-from twinlens.gateway.backend import Backend, backend_of
+from twinlens.gateway.backend import Backend
+from twinlens.gateway.launching import backends_up
 from twinlens.gateway.limits.gate import Gate
 from twinlens.gateway.settings import CODE, GatewaySettings, read_settings
 from twinlens.gateway.watch.records import Records
+from twinlens.system.interrupts import raising_interrupts
 
 _BACKLOG = 1024
 _SHUTDOWN_S = 5.0
@@ -37,8 +39,9 @@ def gateway(
     """
     settings = read_settings(config)
     listening = listen(settings.host, settings.port if port is None else port)
-    backends = tuple(backend_of(each) for each in settings.backend)
-    asyncio.run(_serve(settings, backends, listening, started))
+    out = config.parent / settings.out
+    with raising_interrupts(), backends_up(settings, config.parent, out, say) as backends:
+        asyncio.run(_serve(settings, backends, listening, started))
 
 
 async def _serve(

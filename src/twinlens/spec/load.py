@@ -177,7 +177,8 @@ _SECONDS = {"ms": 1e-3, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.
 
 
 def wrong_fields(error: ValidationError, of: type[BaseModel] = Study) -> str:
-    """One sentence on the fields of a value `of` this model. Unknown fields stand before missing ones: the second is often the first, misspelt."""
+    """One sentence on the fields of a value `of` this model. Unknown fields stand before missing ones: the second is
+    often the first, misspelt."""
     errors = sorted(error.errors(include_url=False), key=lambda entry: entry["type"] != "extra_forbidden")
     unknown = [entry for entry in errors if entry["type"] == "extra_forbidden"]
     sentences = list(dict.fromkeys(_sentence(entry, of) for entry in (unknown or errors[:1])))

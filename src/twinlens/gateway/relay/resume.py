@@ -12,12 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from twinlens.gateway.asked import Asked
+import aiohttp
+
+from twinlens.gateway.asked import PATHS, Asked
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.relay.passing import Passing
 from twinlens.gateway.relay.upstream import Posting
 from twinlens.network.answer.events import Answer
 from twinlens.system.document import json_of
+
+_TRY_S, _MOST_TRY_BYTES = 20.0, 2**16
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +128,17 @@ def counts(first: Mapping[str, Any] | None, prompt: int, made: int) -> bytes:
 
 def _event(content: Mapping[str, Any]) -> bytes:
     return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
+
+
+async def gives_token_ids(session: aiohttp.ClientSession, backend: Backend) -> bool:
+    """Whether it gives the numbers of its tokens where they are asked for: found out by one answer of one token."""
+    body = {"model": backend.model, "prompt": "a", "max_tokens": 1, "temperature": 0, "return_token_ids": True}
+    try:
+        within = aiohttp.ClientTimeout(total=_TRY_S)
+        url = backend.url + PATHS["completions"]
+        async with session.post(url, json=body, timeout=within, allow_redirects=False) as answer:
+            said = json_of((await answer.content.read(_MOST_TRY_BYTES)).decode())
+            (choice,) = said["choices"]
+            return answer.status == 200 and bool(choice["token_ids"]) and bool(choice.get("prompt_token_ids"))
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError):
+        return False
