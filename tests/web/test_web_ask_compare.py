@@ -51,9 +51,20 @@ def test_only_an_id_of_the_index_becomes_a_folder(folder: Path, ids: dict[str, s
 
 def test_the_chosen_runs_stand_first_in_the_list(folder: Path, ids: dict[str, str]) -> None:
     listed = newest(Index((folder,)), (ids["after"], "nowhere"))
-    assert [id for id, _, chosen in listed if chosen] == [ids["after"]]
-    assert listed[0][0] == ids["after"]
+    assert [each.id for each in listed if each.is_chosen] == [ids["after"]]
+    assert listed[0].id == ids["after"]
     assert len(listed) == 3
+    assert " · training · " in listed[0].facts
+    named = newest(Index((folder,)), (f"{ids['after']}@batch=4",))
+    assert (named[0].id, len(named)) == (f"{ids['after']}@batch=4", 3), "a point that was typed stays"
+    assert [each.id for each in newest(Index((folder,)), lens="inference")] == [ids["serving"]]
+
+
+def test_a_run_alone_asks_for_another_beside_it(url: str, ids: dict[str, str]) -> None:
+    status, _, body = asked(url, at("/compare", ids["before"]))
+    assert status == 200
+    assert "Choose another beside it" in body
+    assert 'class="asking" open' in body
 
 
 def test_two_runs_are_compared_with_the_verdict_first(url: str, ids: dict[str, str]) -> None:

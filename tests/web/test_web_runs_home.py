@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import time
 from pathlib import Path
 from urllib.request import urlopen
 
-from report_material import training_run
+from report_material import inference_run, training_run
 from twinlens.measurement.summary_file import store_summary
+from twinlens.web.work.job import new_folder, start, stop
 
 PACK = Path(__file__).parents[2] / "docs/results/2026-11-22-paired-xeon-2core/evidence.zip"
 
@@ -59,6 +61,34 @@ def test_the_newest_of_a_lens_stands_with_its_interval_and_the_other_is_said_to_
         assert data["training"]["metric"] == "training_tokens_per_s"
         assert data["training"]["of_this_machine"] is True
         assert data["inference"] is None
+
+
+def test_a_lens_that_gave_nothing_valid_was_measured_and_says_why(served, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    store_summary(training_run(tmp_path, rows=60)[0])
+    store_summary(inference_run(tmp_path, rows=6)[0])
+    with served(tmp_path) as url:
+        page = settled(url)
+        assert "Inference was measured, and nothing of it is valid. The newest run: too short" in page
+        assert "Inference was not measured" not in page
+        assert 'href="/runs?lens=inference">its runs, and why each is not valid' in page
+
+
+def test_a_file_of_the_first_page_has_its_figures_at_once(served, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    store_summary(training_run(tmp_path, rows=60)[0])
+    with served(tmp_path) as url:
+        assert 'class="rate"' in got(f"{url}?as=html")
+
+
+def test_a_job_that_goes_on_is_on_the_first_page_until_it_is_over(served, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "sleeping.py").write_text("import time\ntime.sleep(60)")
+    job = start(new_folder(tmp_path), ["demo"], {**os.environ, "PYTHONPATH": str(tmp_path)}, module="sleeping")
+    with served(tmp_path) as url:
+        page = got(url)
+        assert f'href="/jobs/{job.id}">watch it' in page
+        assert 'id="begin" data-renew' in page
+        assert "disabled>Run the demo" in page
+        stop(job)
+        assert "disabled>Run the demo" not in settled(url)
 
 
 def test_a_pack_below_the_folders_is_a_page_and_nothing_is_written_beside_it(served, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

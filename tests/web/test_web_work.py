@@ -207,6 +207,17 @@ def test_trials_and_windows_are_counted_in_the_folders_of_the_job_alone(tmp_path
     assert (found["burn-in"].done, found["burn-in"].planned) == (2, None)
 
 
+def test_a_run_of_a_job_is_called_by_its_point_and_what_is_no_record_has_none(tmp_path: Path) -> None:
+    study = create_study(tmp_path, load_example("decode"))
+    for name, asked in (("a", {"point": {"precision": "fp32", "batch": 8, "rate_per_s": None}, "repeat": 1}),
+                        ("b", {"point": {"precision": "bf16", "rate_per_s": 2.5}}), ("c", [])):  # fmt: skip
+        (study / name).mkdir()
+        (study / name / "run.json").write_text(json.dumps({"asked": asked, "state": "finished"}))
+    (found,) = written_by(Job(tmp_path / "job", ("measure",), time.time(), {}, os.getpid(), None, None), tmp_path)
+    assert [point for _, point, _ in found.runs] == ["fp32, batch 8, repeat 2", "bf16, 2.5 requests/s", "?"]
+    assert found.done == 3
+
+
 def _sleeping(out: Path) -> Job:
     """A job that does nothing for a minute, with its handler of interrupts in place."""
     (out / "sleeping.py").write_text("import time\nprint('asleep', flush=True)\ntime.sleep(60)")

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from twinlens.errors import BadInput, TwinlensError
 from twinlens.reporting.document.block import Document
-from twinlens.web.ask.found import MOST_RUNS, folder_of, newest, side_of
+from twinlens.web.ask.found import MOST_RUNS, folder_of, is_alone, newest, side_of
 from twinlens.web.ask.words import CODE, STYLES
 from twinlens.web.page import AS, Answer, respond
 from twinlens.web.runs.index import index_of
@@ -36,11 +36,11 @@ def _compared(request: web.Request) -> web.Response:
     view, metric = query.get("view", ""), query.get("metric", "").strip()
     values: dict[str, Any] = {"views": VIEWS, "view": view, "metric": metric, "runs": newest(index, ids), "wrong": "",
                               "price": query.get("price_per_hour", ""), "month": query.get("per_month", ""),
-                              "typed": [each for each in ids if "@" in each]}  # fmt: skip
+                              "is_alone": is_alone(index, ids)}  # fmt: skip
     try:
         if view not in VIEWS:
             raise BadInput(f"there is no view {view[:40]!r}; there are ledger and history", code=CODE)
-        if not ids:
+        if not ids or (values["is_alone"] and not request.query.get(AS)):
             return respond(request, Answer(VIEWS[view], above="compare.html.j2", styles=STYLES, values=values))
         if len(ids) > MOST_RUNS:
             raise BadInput(f"{len(ids)} runs are too many for one page; at most {MOST_RUNS} are compared", code=CODE)

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import web
 
 from twinlens.errors import BadInput, TwinlensError, nearest
-from twinlens.web.ask.found import side_of
+from twinlens.web.ask.found import newest, side_of
 from twinlens.web.ask.words import CODE, STYLES, Words, command_of, python_of, refuse_file, row_of
 from twinlens.web.page import AS, Answer, respond
 from twinlens.web.runs.index import Index, index_of
@@ -28,7 +28,6 @@ _SETTINGS = ("prompt", "answer", "rate", "precision", "device", "protocol.durati
              "max_num_batched_tokens", "num_gpu_blocks", "enable_prefix_caching", "enable_chunked_prefill")  # fmt: skip
 """What `--set` may change from a page: no field that names a file."""
 _HELP = {
-    "like": "Ids of measured runs: the law is learnt from them, and the first is laid over its twin.",
     "set": "prompt=512, answer=256, precision=fp8, max_num_seqs=16, bandwidth*2, protocol.duration_s=30; several.",
 }
 """Words of inputs that a page reads in another way than the command line."""
@@ -47,11 +46,14 @@ def _answered(request: web.Request) -> web.Response:
     from twinlens.reporting.available import rows_of
 
     examples = [row["example"] for row in rows_of("examples", Path()) if row["group"] == "serving"]
-    said = {name: word for name, word in request.query.items() if name not in (AS, "charts", "token") and word.strip()}
+    said = {name: " ".join(request.query.getall(name)) for name in dict.fromkeys(request.query)}
+    said = {name: word for name, word in said.items() if name not in (AS, "charts", "token") and word.strip()}
     shown = said or _OFFERED
     values: dict[str, Any] = {"examples": examples, "said": shown, "wrong": "", "is_example": not said,
                               "open": [_input(each, shown) for each in _MATTER if each != "spec"],
-                              "folded": [_input(each, shown) for each in _FIELDS if each not in _MATTER]}  # fmt: skip
+                              "folded": [_input(each, shown) for each in _FIELDS if each not in (*_MATTER, "like")],
+                              "runs": newest(index_of(request), tuple(said.get("like", "").split()), "inference"),
+                              }  # fmt: skip
     try:
         words = lab_words(shown, examples)
         told = _with_runs(words, index_of(request))

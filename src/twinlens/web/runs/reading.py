@@ -10,6 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from concurrent.futures import Future
 
 from twinlens.errors import TwinlensError
 from twinlens.reporting.display import clean
@@ -33,7 +34,7 @@ class Reader:
         self._woken, self._ended = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._soon: Callable[[], object] | None = None
+        self._soon: tuple[Callable[[], object], Future[None]] | None = None
 
     def wake(self) -> None:
         with self._lock:
@@ -47,10 +48,14 @@ class Reader:
         if row.validity == UNJUDGED and len(self._wanted) < MOST_JUDGED:
             self._wanted[found.id] = found
 
-    def soon(self, make: Callable[[], object]) -> None:
-        """Make what a page will ask for again, before anything else; one that waits is enough."""
-        self._soon = make
+    def soon(self, make: Callable[[], object]) -> Future[None]:
+        """Make what a page will ask for again, before anything else; one that waits is enough, so that what another
+        waited for is made with the next. Done once it is made."""
+        with self._lock:
+            done = self._soon[1] if self._soon else Future[None]()
+            self._soon = (make, done)
         self.wake()
+        return done
 
     def end(self) -> None:
         self._ended.set()
@@ -87,9 +92,15 @@ class Reader:
         self._judge_wanted(MOST_JUDGED)
 
     def _make(self) -> None:
-        make, self._soon = self._soon, None
-        if make is not None:
-            make()
+        with self._lock:
+            asked, self._soon = self._soon, None
+        if asked is not None:
+            make, done = asked
+            try:
+                make()
+            finally:
+                if not done.cancelled():
+                    done.set_result(None)
 
     def _judge_wanted(self, most: int) -> None:
         for _ in range(most):

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from twinlens.acceptance.window import BURNIN_FILE
 from twinlens.errors import TwinlensError
 from twinlens.record.store import read_record, read_study
+from twinlens.reporting.display import clean
 from twinlens.spec.study import Study
 from twinlens.tuning.ledger import FILE as LEDGER_FILE
 from twinlens.tuning.ledger import fold, read_ledger
 from twinlens.web.work.job import Job
 
 _MOST_FOLDERS = 8
+_LOADS = (("batch", "batch {}"), ("rate_per_s", "{} requests/s"), ("concurrency", "{} in flight"))
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
     """One folder of a job. `done` of `planned`: runs of a study, trials of a tuning; None: not known beforehand.
-    `runs`: the names of its run folders."""
+    `runs`: its run folders, each by its name, its point in words, and its state."""
 
     name: str
     what: str
     done: int
     planned: int | None
-    runs: tuple[str, ...] = ()
+    runs: tuple[tuple[str, str, str], ...] = ()
 
 
 def written_by(job: Job, out: Path) -> list[Written]:
@@ -63,9 +66,25 @@ def _written(folder: Path, child: int | None) -> Written | None:
 
 
 def _of_study(folder: Path, study: Study) -> Written:
-    runs = sorted(each.name for each in folder.iterdir() if (each / "run.json").is_file())
-    over = sum(read_record(folder / name / "run.json").get("state") != "running" for name in runs)
-    return Written(folder.name, "study", over, None if study.search else max(len(runs), len(study.runs())), tuple(runs))
+    names = sorted(each.name for each in folder.iterdir() if (each / "run.json").is_file())
+    records = [read_record(folder / name / "run.json") for name in names]
+    runs = tuple((name, _point(each), str(each.get("state"))) for name, each in zip(names, records, strict=True))
+    over = sum(state != "running" for _, _, state in runs)
+    return Written(folder.name, "study", over, None if study.search else max(len(runs), len(study.runs())), runs)
+
+
+def _point(record: Mapping[str, Any]) -> str:
+    """What tells a run from the others of its study, in words."""
+    asked = _inner(record, "asked")
+    point = _inner(asked, "point")
+    loads = [form.format(clean(point[name], 20)) for name, form in _LOADS if point.get(name) is not None]
+    repeat = [f"repeat {asked['repeat'] + 1}"] if type(asked.get("repeat")) is int else []
+    return ", ".join([clean(point.get("precision", "?"), 40), *loads, *repeat])
+
+
+def _inner(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = data.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _lines(path: Path) -> int:
