@@ -130,6 +130,7 @@ def test_with_end_the_client_is_told_inside_the_stream() -> None:
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "half of one has no meaning"),
         ({"response_format": {"type": "json_object"}}, "half of one has no meaning"),
         ({"n": 2}, "several answers"),
+        ({"frequency_penalty": 1.0}, "would begin anew"),
     ],
 )
 def test_what_has_no_meaning_by_half_is_ended(more: dict[str, Any], why: str) -> None:

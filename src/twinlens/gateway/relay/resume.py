@@ -53,6 +53,8 @@ def refusal(asked: Asked, answer: Answer) -> str:
         return "tools or a format of the answer were asked for, and half of one has no meaning"
     if asked.choices > 1:
         return "several answers were asked for at once"
+    if asked.body.get("frequency_penalty") or asked.body.get("presence_penalty"):
+        return "its penalties count the answer's own tokens, which would begin anew"
     if answer.reasoning or answer.thought_bytes:
         return "it reasons, and the reasoning is not kept"
     if asked.kind == "completions" and not isinstance(asked.body.get("prompt"), str):
