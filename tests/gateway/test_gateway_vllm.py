@@ -16,7 +16,7 @@ from tests.gateway.scripted import Kept, text_of
 
 from twinlens.gateway.app import App
 from twinlens.gateway.backend import Backend
-from twinlens.gateway.launching import backends_up
+from twinlens.gateway.launching import backends_of, backends_up
 from twinlens.gateway.limits.gate import Gate
 from twinlens.gateway.serve import listen, running, url_of
 from twinlens.gateway.settings import GatewaySettings
@@ -44,8 +44,8 @@ def test_with_continue_the_text_is_the_uninterrupted_one_token_for_token(tmp_pat
         listed.append({"name": name, "launch": f"{name}.toml", "weights": "one"})
     plain = {"policy": "round-robin", "stream_failure": "continue", "backend": listed}
     settings = GatewaySettings.model_validate_json(json.dumps(plain))
-    with backends_up(settings, tmp_path, tmp_path / "out", lambda sentence: None) as backends:
-        asyncio.run(_one_is_killed(settings, backends))
+    with backends_up(settings, tmp_path, tmp_path / "out", lambda sentence: None) as ups:
+        asyncio.run(_one_is_killed(settings, backends_of(settings, ups)))
 
 
 async def _one_is_killed(settings: GatewaySettings, backends: tuple[Backend, ...]) -> None:

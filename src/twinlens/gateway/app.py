@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,7 +38,9 @@ class App:
     def __init__(self, settings: GatewaySettings, backends: Sequence[Backend], gate: Gate, records: Records) -> None:
         self.settings, self.gate, self.records = settings, gate, records
         self.router = Router(backends, settings)
-        self._sessions: dict[str, aiohttp.ClientSession] = {}
+        self._sessions: dict[str, tuple[aiohttp.ClientSession, tuple[str, str, str]]] = {}
+        self._left: list[aiohttp.ClientSession] = []
+        self._leaving: set[asyncio.Task[None]] = set()
         self._failover: Failover | None = None
         self._numbers, self._mark = itertools.count(1), secrets.token_hex(4)
         self.application = web.Application(client_max_size=settings.most_body_bytes, middlewares=[_refusing])
@@ -50,21 +52,47 @@ class App:
         get("/v1/models", self._models)
         get("/health", self._health)
 
-    async def _connected(self, app: web.Application) -> Any:
-        for backend in self.router.backends:
-            self._sessions[backend.name] = self._session_of(backend)
-        if self.settings.stream_failure == "continue":
-            await self._find_token_ids()
-        self._failover = Failover(self.router, self._sessions, self.settings)
+    async def _connected(self, app: web.Application) -> AsyncIterator[None]:
+        await self._connect()
         yield
-        for each in self._sessions.values():
+        for each in [*self._left, *(each for each, _ in self._sessions.values())]:
             await each.close()
         self.records.close()
+
+    async def _connect(self) -> None:
+        """Connections to the backends that have none; those whose backend is gone are closed once they are idle."""
+        known = {each.name: each for each in self.router.backends}
+        for name, (old, where) in [*self._sessions.items()]:
+            if name not in known or _where(known[name]) != where:
+                del self._sessions[name]
+                self._left.append(old)
+                asyncio.get_running_loop().call_later(self.settings.deadline_s, self._leave, old)
+        for name, backend in known.items():
+            if name not in self._sessions:
+                self._sessions[name] = self._session_of(backend), _where(backend)
+        if self.settings.stream_failure == "continue":
+            await self._find_token_ids()
+        self._failover = Failover(
+            self.router, {name: session for name, (session, _) in self._sessions.items()}, self.settings
+        )
+
+    async def renew(self, settings: GatewaySettings, backends: Sequence[Backend]) -> None:
+        """From now on by these settings. Requests on their way end by those that they began with."""
+        self.settings = settings
+        self.router.renew(backends, settings)
+        self.gate.renew(settings)
+        await self._connect()
+
+    def _leave(self, old: aiohttp.ClientSession) -> None:
+        self._left.remove(old)
+        task = asyncio.get_running_loop().create_task(old.close())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
 
     async def _find_token_ids(self) -> None:
         """Which backends of shared weights give numbers of tokens, by which an answer goes on exactly."""
         asked = [each for each in self.router.backends if each.weights and not each.gives_token_ids]
-        found = await asyncio.gather(*(gives_token_ids(self._sessions[each.name], each) for each in asked))
+        found = await asyncio.gather(*(gives_token_ids(self._sessions[each.name][0], each) for each in asked))
         giving = {each.name for each, gives in zip(asked, found, strict=True) if gives}
         self.router.backends = tuple(
             replace(each, gives_token_ids=True) if each.name in giving else each for each in self.router.backends
@@ -136,6 +164,11 @@ class App:
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
+
+
+def _where(backend: Backend) -> tuple[str, str, str]:
+    """What a connection to it depends on."""
+    return backend.url, backend.key, backend.ca_file
 
 
 def _ending(outcome: Outcome) -> Any:

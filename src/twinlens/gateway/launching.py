@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +16,42 @@ from twinlens.gateway.settings import CODE, BackendSettings, GatewaySettings
 from twinlens.spec.load import load
 
 
+@dataclass(frozen=True, slots=True)
+class Up:
+    """A server that was started: its address as far as /v1, and the model as it calls it."""
+
+    url: str
+    model: str
+
+
 @contextmanager
 def backends_up(
     settings: GatewaySettings, beside: Path, out: Path, say: Callable[[str], None]
-) -> Iterator[tuple[Backend, ...]]:
-    """All backends while the block runs, those with `launch` started, all at once. Specs are named from `beside`.
+) -> Iterator[dict[str, Up]]:
+    """The servers of backends with `launch`, up while the block runs, started all at once. Specs are named from
+    `beside`; their logs go to `out`.
 
     Raises BadInput (TL275) for a spec that starts no server, and what its launcher raises.
     """
     starting = [each for each in settings.backend if each.launch]
     with ExitStack() as stack:
-        urls: dict[str, tuple[str, str]] = {}
+        ups: dict[str, Up] = {}
         if starting:
             out.mkdir(parents=True, exist_ok=True)
             with ThreadPoolExecutor(len(starting)) as pool:
-                ups = [pool.submit(_launched, each, beside, out, say) for each in starting]
-            for each, up in zip(starting, ups, strict=True):
-                if up.exception() is None:
-                    stack.callback(up.result().stop)
-                    urls[each.name] = (up.result().running.url, up.result().running.model)
-            for up in ups:
-                up.result()
-        yield tuple(_backend(each, *urls.get(each.name, ("", ""))) for each in settings.backend)
+                tries = [pool.submit(_launched, each, beside, out, say) for each in starting]
+            for each, tried in zip(starting, tries, strict=True):
+                if tried.exception() is None:
+                    stack.callback(tried.result().stop)
+                    ups[each.name] = Up(tried.result().running.url, tried.result().running.model)
+            for tried in tries:
+                tried.result()
+        yield ups
+
+
+def backends_of(settings: GatewaySettings, ups: Mapping[str, Up]) -> tuple[Backend, ...]:
+    """All backends of a file. Raises BadInput (TL275), also for a server that would have to be started now."""
+    return tuple(_backend(each, ups.get(each.name)) for each in settings.backend)
 
 
 def _launched(settings: BackendSettings, beside: Path, out: Path, say: Callable[[str], None]) -> Any:
@@ -54,6 +69,10 @@ def _launched(settings: BackendSettings, beside: Path, out: Path, say: Callable[
     return up
 
 
-def _backend(settings: BackendSettings, url: str, model: str) -> Backend:
-    named = settings if settings.model or not model else settings.model_copy(update={"model": model})
-    return backend_of(named, url)
+def _backend(settings: BackendSettings, up: Up | None) -> Backend:
+    if up is None:
+        if settings.launch:
+            raise BadInput(f"backend {settings.name!r} is started with the gateway alone; start it anew", code=CODE)
+        return backend_of(settings)
+    named = settings if settings.model else settings.model_copy(update={"model": up.model})
+    return backend_of(named, up.url)

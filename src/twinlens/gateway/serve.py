@@ -7,58 +7,97 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 from aiohttp import web
 
-from twinlens.errors import BadInput
+from twinlens.errors import BadInput, TwinlensError
 from twinlens.gateway.app import App
-from twinlens.gateway.backend import Backend
-from twinlens.gateway.launching import backends_up
+from twinlens.gateway.launching import Up, backends_of, backends_up
 from twinlens.gateway.limits.gate import Gate
 from twinlens.gateway.settings import CODE, GatewaySettings, read_settings
 from twinlens.gateway.watch.records import Records
+from twinlens.gateway.workers import run_workers
 from twinlens.system.interrupts import raising_interrupts
 
+Say = Callable[[str], None]
 _BACKLOG = 1024
 _SHUTDOWN_S = 5.0
+_LOOK_S = 1.0
+_FIXED = ("host", "port", "processes", "out")
 _QUIET = logging.getLogger("twinlens.gateway.http")
 """What is no request at all is answered with 400; a traceback for each would fill the disk at a stranger's wish."""
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
 
-def gateway(
-    config: Path, *, port: int | None = None, started: Callable[[str], None], say: Callable[[str], None]
-) -> None:
+def gateway(config: Path, *, port: int | None = None, started: Say, say: Say) -> None:
     """Serve until Ctrl-C or SIGTERM. `started` is told the address as far as /v1; `say`: what changes meanwhile.
     `port`: in place of the file's.
 
     Raises BadInput (TL275) for settings that are wrong and an address that cannot be had.
     """
     settings = read_settings(config)
-    listening = listen(settings.host, settings.port if port is None else port)
-    out = config.parent / settings.out
-    with raising_interrupts(), backends_up(settings, config.parent, out, say) as backends:
-        asyncio.run(_serve(settings, backends, listening, started))
+    several = settings.processes > 1
+    listening = listen(settings.host, settings.port if port is None else port, shared=several)
+    with raising_interrupts(), backends_up(settings, config.parent, config.parent / settings.out, say) as ups:
+        if not several:
+            asyncio.run(serve(config, settings, ups, listening, started, say))
+            return
+        with listening:  # held, not listened at: no other program takes the port between two of ours
+            started(url_of(listening))
+            run_workers(config, listening.getsockname()[1], ups, settings.processes, say)
 
 
-async def _serve(
-    settings: GatewaySettings, backends: tuple[Backend, ...], listening: socket.socket, started: Callable[[str], None]
+async def serve(
+    config: Path, settings: GatewaySettings, ups: Mapping[str, Up], listening: socket.socket, started: Say, say: Say
 ) -> None:
-    ended = asyncio.Event()
-    for each in (signal.SIGINT, signal.SIGTERM):
+    """One process of it."""
+    ended, changed = asyncio.Event(), asyncio.Event()
+    for number, event in ((signal.SIGINT, ended), (signal.SIGTERM, ended), (signal.SIGHUP, changed)):
         with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or a thread of a test
-            asyncio.get_running_loop().add_signal_handler(each, ended.set)
-    app = App(settings, backends, Gate(settings), Records())
+            asyncio.get_running_loop().add_signal_handler(number, event.set)
+    app = App(settings, backends_of(settings, ups), Gate(settings), Records())
     async with running(app, listening):
         started(url_of(listening))
+        following = asyncio.create_task(follow(app, config, ups, changed, say))
         await ended.wait()
+        following.cancel()
+
+
+async def follow(app: App, config: Path, ups: Mapping[str, Up], changed: asyncio.Event, say: Say) -> None:
+    """Take the file's new settings when it changes, or SIGHUP says so. Wrong ones change nothing, and are said."""
+    seen, began = _stamp(config), app.settings
+    while True:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(changed.wait(), _LOOK_S)
+        if not changed.is_set() and _stamp(config) in (seen, None):
+            continue
+        changed.clear()
+        seen = _stamp(config)
+        try:
+            settings = await asyncio.to_thread(read_settings, config)
+            backends = backends_of(settings, ups)
+        except TwinlensError as wrong:
+            say(f"the settings stay as they were: {wrong}")
+            continue
+        await app.renew(settings, backends)
+        fixed = [name for name in _FIXED if getattr(settings, name) != getattr(began, name)]
+        late = f"; {', '.join(fixed)}: from the next start on" if fixed else ""
+        say(f"{config.name} is read again: {len(backends)} backends, policy {settings.policy}{late}")
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 @contextlib.asynccontextmanager
-async def running(app: App, listening: socket.socket):  # type: ignore[no-untyped-def]
+async def running(app: App, listening: socket.socket) -> AsyncIterator[None]:
     """The gateway answers while the block runs. A client that leaves ends its request at the backend too."""
     runner = web.AppRunner(
         app.application, handler_cancellation=True, access_log=None, logger=_QUIET, shutdown_timeout=_SHUTDOWN_S
@@ -72,13 +111,20 @@ async def running(app: App, listening: socket.socket):  # type: ignore[no-untype
 
 
 def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A socket that listens; `shared`: with other processes of this gateway. Raises BadInput (TL275)."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    """A socket at an address; `shared`: with other processes of this gateway. Raises BadInput (TL275)."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=shared)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        made.bind((host, port))
+        if not shared:
+            made.listen(_BACKLOG)
     except (OSError, OverflowError) as error:
+        made.close()
         why = (getattr(error, "strerror", None) or str(error)).partition(" (")[0]
         raise BadInput(f"the gateway cannot listen at {host}, port {port}: {why}", code=CODE) from None
+    return made
 
 
 def url_of(listening: socket.socket) -> str:

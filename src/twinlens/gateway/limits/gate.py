@@ -24,6 +24,10 @@ class Gate:
     def __init__(self, settings: GatewaySettings) -> None:
         self._settings = settings
 
+    def renew(self, settings: GatewaySettings) -> None:
+        """Other keys or limits from now on; what was used today stays used."""
+        self._settings = settings
+
     def admit(self, authorization: str | None, asked: Asked, dearest: Decimal | None) -> Admission:
         """Reserve what it may use: prompt and longest answer, at the dearest token of any backend.
 

@@ -20,6 +20,11 @@ class Router:
         self._in_flight = {each.name: 0 for each in backends}
         self._turn = 0
 
+    def renew(self, backends: Sequence[Backend], settings: GatewaySettings) -> None:
+        """Other backends or settings from now on; what is in flight stays counted."""
+        self.backends, self.settings = tuple(backends), settings
+        self._in_flight = {each.name: self._in_flight.get(each.name, 0) for each in backends} | self._in_flight
+
     def route(self, asked: Asked, tried: frozenset[str], now_ns: int, weights: str = "") -> Route:
         """The backend to ask next, of those not `tried`; with `weights`, of those alone that have these.
 

@@ -1,0 +1,143 @@
+"""A gateway from its start to its end: the stock client, a file that changes, several processes, and the verb."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import openai
+import psutil
+import pytest
+from tests.gateway.scripted import CHAT, WORDS, Conversation, gateway_of, scripted, whole
+
+from twinlens.gateway.backend import Backend
+from twinlens.gateway.serve import follow
+from twinlens.simulation.law import one
+from twinlens.simulation.rules import Rules
+from twinlens.simulation.server.entry import Settings, serving
+
+TEXT = "".join(WORDS)
+
+
+def test_the_stock_client_never_notices_a_retry() -> None:
+    async def fails(to: Conversation) -> None:
+        await to.head("503 Service Unavailable", "application/json")
+
+    def ask(url: str) -> list[str]:
+        client = openai.OpenAI(base_url=url, api_key="none", max_retries=0)
+        messages = [{"role": "user", "content": "tell"}]
+        plain = client.chat.completions.create(model="m", messages=messages)  # type: ignore[arg-type]
+        stream = client.chat.completions.create(model="m", messages=messages, stream=True,
+                                                stream_options={"include_usage": True})  # type: ignore[call-overload]  # fmt: skip
+        events = list(stream)
+        assert events[-1].usage.total_tokens == 3 + len(WORDS)
+        said = "".join(each.choices[0].delta.content or "" for each in events if each.choices)
+        return [plain.choices[0].message.content or "", said, *(each.id for each in client.models.list())]
+
+    async def run() -> None:
+        async with (
+            scripted(fails) as a,
+            scripted(whole) as b,
+            gateway_of(Backend("a", a.url, "m"), Backend("b", b.url, "m")) as served,
+        ):
+            assert await asyncio.to_thread(ask, served.url) == [TEXT, TEXT, "m"]
+            assert {each.ending for each in served.told} == {"ok"}
+            assert a.asked
+
+    asyncio.run(run())
+
+
+def test_a_file_that_changes_is_taken_and_one_that_is_wrong_is_not(tmp_path: Path) -> None:
+    path, said = tmp_path / "gateway.toml", []
+
+    async def run() -> None:
+        async with scripted(whole) as a, scripted(whole) as b, gateway_of(Backend("a", a.url)) as served:
+            path.write_text(_file(a=a.url))
+            changed = asyncio.Event()
+            following = asyncio.create_task(follow(served.app, path, {}, changed, said.append))
+            await asyncio.sleep(0)
+
+            async def told(count: int) -> None:
+                changed.set()
+                while len(said) < count:
+                    await asyncio.sleep(0.01)
+
+            path.write_text(_file(b=b.url))
+            await told(1)
+            assert (await served.stream(CHAT))[0] == TEXT
+            assert (len(a.asked), len(b.asked)) == (0, 1)
+            path.write_text("policy = 3\n" + _file(a=a.url))
+            await told(2)
+            assert (await served.stream(CHAT))[0] == TEXT
+            assert (len(a.asked), len(b.asked)) == (0, 2)
+            path.write_text("port = 1\n" + _file(a=a.url, b=b.url))
+            await told(3)
+            following.cancel()
+
+    asyncio.run(run())
+    assert said[0].startswith("gateway.toml is read again: 1 backends")
+    assert said[1].startswith("the settings stay as they were: gateway.toml: field 'policy'")
+    assert said[2].endswith("port: from the next start on")
+
+
+def _file(**urls: str) -> str:
+    return "".join(f'[[backend]]\nname = "{name}"\nurl = "{url}"\n' for name, url in urls.items())
+
+
+@contextmanager
+def _verb(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    command = [sys.executable, "-m", "twinlens", "gateway", str(path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=path.parent) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        url = re.search(r"http://\S+", line)
+        try:
+            assert url, line + process.stderr.read()
+            yield process, url[0]
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_verb_serves_until_it_is_interrupted(processes: int, tmp_path: Path) -> None:
+    with serving(one(0.002), Rules(), Settings(port=0, model="m")) as backend:
+        path = tmp_path / "gateway.toml"
+        path.write_text(f"port = 0\nprocesses = {processes}\n{_file(a=backend)}")
+        with _verb(path) as (process, url):
+            assert _asked(url)["usage"]["completion_tokens"] == 4
+            if processes > 1:
+                workers = psutil.Process(process.pid).children()
+                assert len(workers) == processes
+                os.kill(workers[0].pid, signal.SIGKILL)
+                assert _asked(url)["usage"]["completion_tokens"] == 4
+            started = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) in (0, 130)
+            assert time.monotonic() - started < 30
+        assert not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie"
+
+
+def _asked(url: str) -> dict[str, dict[str, int]]:
+    """One answer; a process that has just been killed may have had the connection."""
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 4}).encode()
+    request = urllib.request.Request(f"{url}/chat/completions", body, {"Content-Type": "application/json"})
+    for _ in range(100):
+        try:
+            with urllib.request.urlopen(request) as answer:
+                said: dict[str, dict[str, int]] = json.loads(answer.read())
+                return said
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("no answer")
