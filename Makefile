@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 BIN := .venv/bin
 
-.PHONY: all demo test test-slow test-trials test-vllm environments lint shown ladder reference changes docs site bench clean browser
+.PHONY: all demo test test-slow test-trials test-vllm environments lint shown ladder reference changes docs site bench clean browser firefox
 all: .venv/ready
 
 # Training in fp8 takes torchao, which nothing on a processor needs.
@@ -22,6 +22,12 @@ browser: .venv/ready
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq chromium >/dev/null; } \
 	  || $(BIN)/playwright install chromium
+
+# Firefox walks the same way in the slow tests. Nobody brings it but the system: elsewhere the test says that it is missing.
+firefox:
+	@command -v firefox-esr >/dev/null || command -v firefox >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq firefox-esr >/dev/null; } \
+	  || echo "no Firefox here: the tests that walk in it will say so"
 
 # Compiled modules are kept, whatever this machine's default: the processes that tests start would compile them again.
 test test-slow test-trials test-vllm: export PYTHONDONTWRITEBYTECODE :=
@@ -79,7 +85,7 @@ environments: .venv/ready
 	$(MAKE) --no-print-directory -j2 .venv-vllm/ready .venv/engines .venv-hosts/ready .venv-kserve/ready .venv-quantise/ready
 
 # Real servers and runtimes in environments of their own: minutes, not seconds. What judges times comes last, alone.
-test-slow: environments
+test-slow: environments browser firefox
 	$(BIN)/pytest -m 'slow and not alone and not trial' -n 2 --dist loadfile --durations=20
 	$(BIN)/pytest -m 'slow and alone and not trial' --durations=20
 	$(MAKE) --no-print-directory test-vllm

@@ -49,7 +49,7 @@ def served_run(parent: Path, rate: float, regime: str = "bf16", *, seconds: floa
     spec = RunSpec.model_validate_json(json.dumps(
         {
             "name": more.get("name", "chat"), "workload": asked, "point": {"precision": regime} | point,
-            "executor": {"kind": "openai-http", "options": {"url": "http://127.0.0.1:8000/v1"}},
+            "executor": {"kind": "openai-http", "options": {"url": more.get("url", "http://127.0.0.1:8000/v1")}},
             "protocol": {"duration_s": seconds, "steady_s": 0.0, "repeats": 1}, "repeat": repeat,
         }
     ))  # fmt: skip

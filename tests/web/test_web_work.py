@@ -13,11 +13,11 @@ import pytest
 from tests.web.asking import Site, site_at
 
 from twinlens.errors import BadInput
+from twinlens.gateway.address import address_of
 from twinlens.record.store import create_study, update_study
 from twinlens.spec.load import load_example
 from twinlens.spec.source.example import example
 from twinlens.tuning.ledger import Begun, Ledger
-from twinlens.gateway.address import address_of
 from twinlens.web.work.asked import asked_of, study_of, words_of
 from twinlens.web.work.job import Job, find_job, jobs, new_folder, start, stop
 from twinlens.web.work.progress import written_by
