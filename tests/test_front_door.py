@@ -36,8 +36,8 @@ def test_no_wheel_of_an_engine_waits_for_a_build_from_source() -> None:
 
 def test_verbs_have_the_same_names_in_both_places() -> None:
     verbs = set(app.commands)
-    assert verbs - set(tl.__all__) == {"list", "browse"}, (
-        "`import *` leaves Python's own word alone, and a site is served by a command"
+    assert verbs - set(tl.__all__) == {"list", "browse", "gateway"}, (
+        "`import *` leaves Python's own word alone, and what is served is started by a command"
     )
     assert callable(tl.list)
 

@@ -41,7 +41,7 @@ def test_every_type_that_a_function_returns_is_a_name_of_the_package() -> None:
 
 @pytest.mark.parametrize("name", [*pages.verbs()])
 def test_every_verb_has_a_schema_of_its_keywords(name: str) -> None:
-    if name in ("plan", "browse"):
+    if name in ("plan", "browse", "gateway"):
         return
     schema = tl_list("schema", name)[0]
     lenses = schema.get("anyOf", [schema])

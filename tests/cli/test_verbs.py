@@ -17,7 +17,7 @@ from twinlens.version import __version__
 
 VERBS = (
     "demo", "probe", "check", "measure", "tune", "burnin", "new", "show", "diagnose", "compare", "report", "browse",
-    "site", "claim", "evidence", "plan", "explain", "list", "simulate",
+    "site", "claim", "evidence", "plan", "explain", "list", "simulate", "gateway",
 )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,15 @@ from twinlens.errors import BadInput
 from twinlens.gateway.asked import FORBIDDEN, read
 from twinlens.gateway.backend import Backend, backend_of
 from twinlens.gateway.refusal import Refusal
-from twinlens.gateway.settings import BackendSettings, money_of, read_settings
+from twinlens.gateway.settings import (
+    AliasSettings,
+    BackendSettings,
+    GatewaySettings,
+    Hedging,
+    KeySettings,
+    money_of,
+    read_settings,
+)
 
 BAD: list[tuple[bytes, str]] = [
     (b"", "the body is no JSON"),
@@ -138,3 +147,11 @@ def test_a_backend_without_its_key_in_the_environment_is_refused(monkeypatch: py
 def test_money_is_an_amount_and_its_currency(text: str) -> None:
     with pytest.raises(BadInput, match="no amount of money"):
         money_of(text)
+
+
+def test_the_guide_has_every_field_in_the_words_of_the_settings() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
+    for model in (GatewaySettings, BackendSettings, AliasSettings, KeySettings, Hedging):
+        for name, field in model.model_fields.items():
+            if name not in ("backend", "alias", "key", "hedging"):
+                assert f"| `{name}` | {field.description} |" in guide

@@ -1,4 +1,4 @@
-"""What became of one request: its attempts, its times and counts, from which rows, counters and spans are made."""
+"""Outcome of one request: its attempts, its times and counts, from which rows, counters and spans are made."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from twinlens.errors import TwinlensError
 from twinlens.gateway.launching import Up
 
 _LOOK_S = 0.2
@@ -23,7 +21,7 @@ def run_workers(config: Path, port: int, ups: Mapping[str, Up], count: int, say:
     launched = json.dumps({name: [up.url, up.model] for name, up in ups.items()})
 
     def start(number: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "twinlens.gateway.workers", str(config), str(port), launched, str(number)]
+        command = [sys.executable, "-m", "twinlens.gateway.worker", str(config), str(port), launched, str(number)]
         return subprocess.Popen(command, start_new_session=True)
 
     workers = [start(number) for number in range(count)]
@@ -43,26 +41,3 @@ def run_workers(config: Path, port: int, ups: Mapping[str, Up], count: int, say:
                 worker.wait(_END_S)
             except subprocess.TimeoutExpired:
                 worker.kill()
-
-
-def main(config: str, port: str, launched: str) -> int:
-    """One of them."""
-    from twinlens.gateway.serve import listen, serve
-    from twinlens.gateway.settings import read_settings
-
-    def say(sentence: str) -> None:
-        sys.stderr.write(f"{sentence}\n")
-
-    try:
-        settings = read_settings(Path(config))
-        ups = {name: Up(*told) for name, told in json.loads(launched).items()}
-        listening = listen(settings.host, int(port), shared=True)
-        asyncio.run(serve(Path(config), settings, ups, listening, lambda url: None, say))
-    except TwinlensError as error:
-        say(f"twinlens: {error}")
-        return error.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(*sys.argv[1:4]))

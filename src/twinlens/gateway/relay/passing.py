@@ -7,6 +7,7 @@ from typing import Any
 
 from twinlens.network.answer.events import MOST_EVENT_BYTES, Answer
 from twinlens.network.answer.frame import Malformed
+from twinlens.system.document import json_of
 
 DONE = b"data: [DONE]\n\n"
 _END = b"\n\n"
@@ -95,7 +96,7 @@ class Passing:
 
     def _without_ids(self, piece: bytes, data: bytes, has_content: bool) -> bytes:
         """The event without the numbers of its tokens, which are kept here."""
-        event = json.loads(data)
+        event = json_of(data.decode())
         if self.first is None:
             self.first = {name: event.get(name) for name in ("id", "object", "created", "model")}
         if b"token_ids" not in data:

@@ -1,4 +1,4 @@
-"""What was measured of a backend: its law, capacity, joules, and the executor that it was measured on."""
+"""Measured facts of a backend: its law, capacity, joules, and the executor that it was measured on."""
 
 from __future__ import annotations
 
