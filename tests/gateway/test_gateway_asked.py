@@ -64,7 +64,7 @@ def test_what_is_not_known_here_goes_on_to_the_backend_as_it_came() -> None:
     async def run() -> None:
         async with scripted(whole) as a, gateway_of(Backend("a", a.url, "theirs")) as served:
             more = {"top_k": 5, "messages": [{"role": "user", "content": "{{7*7}} ${x} {% raw %}"}]}
-            status, _ = await served.ask({**CHAT, **more})
+            status, _ = await served.ask({**CHAT, "model": "a", **more})
             assert status == 200
             assert a.asked == [{**CHAT, **more, "model": "theirs"}]
 

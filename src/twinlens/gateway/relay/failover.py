@@ -95,7 +95,7 @@ class Failover:
         try:
             await upstream.open(posting or posting_of(asked, route.backend, token_ids=takes_ids), within_s)
         except Failed as failed:
-            self.over(opened, failed.kind, failed.said)
+            self.over(opened, failed.kind, failed.said, failed=failed)
             raise
         except asyncio.CancelledError:
             self.over(opened, "hedged", "the client left, or another backend was faster")
@@ -105,14 +105,20 @@ class Failover:
             self.router.first(ticket, attempt.first_ns)
         return opened
 
-    def over(self, opened: Opened, failure: Failure = "", said: str = "", input_tokens: int | None = None) -> None:
-        """An attempt is over: counted once, its connection given back or closed."""
+    def over(self, opened: Opened, failure: Failure = "", said: str = "", input_tokens: int | None = None, *,
+             failed: Failed | None = None) -> None:  # fmt: skip
+        """An attempt is over: counted once, its connection given back or closed. A request that is wrong is no failure
+        of its backend."""
         attempt = opened.upstream.attempt
         if opened.ticket.is_over:
             return
         attempt.end_ns, attempt.failure, attempt.said = time.monotonic_ns(), failure, said
         attempt.output_tokens = len(opened.upstream.answer.reads)
-        self.router.end(opened.ticket, attempt.end_ns, failure, input_tokens)
+        is_wrong, is_busy = failed is not None and failed.is_clients, failed is not None and failed.status == 429
+        self.router.end(
+            opened.ticket, attempt.end_ns, "hedged" if is_wrong else failure, input_tokens,
+            attempt.output_tokens or None, retry_after_s=failed.retry_after_s if failed else None, is_busy=is_busy,
+        )  # fmt: skip
         if failure:
             opened.upstream.close()
 

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from twinlens.gateway.backend import Backend
 
 
-@dataclass(frozen=True, slots=True)
-class Band:
-    """A prediction: its middle, and bounds that hold nine in ten."""
+class Band(NamedTuple):
+    """A prediction: its middle, and bounds that hold nine in ten. A tuple, as 32 are made in each decision."""
 
     middle: float
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One backend when the choice was made. Predictions are None where nothing was measured that they could stand on.
-    `out`: why it could not be chosen, "" where it could."""
+
+    `cost`: money of an output token, `joules` of one, both at the measured operating point of the highest rate.
+    `out`: why it could not be chosen, "" where it could.
+    """
 
     backend: str
     in_flight: int
@@ -50,12 +51,24 @@ class Route:
 
 @dataclass(slots=True)
 class Ticket:
-    """One request in flight at a backend, as the router counts it."""
+    """One request in flight at a backend, as the router counts it. `prompt_tokens` is estimated from `prompt_bytes`.
+    `first_ns`: of its first token; of a request that is not streamed, when it went out.
+
+    `ttft_s`, `tpot_s`: what the law said without correction, None where there is none; `ttft_band`, `tpot_band`: what
+    was predicted of it.
+    """
 
     backend: str
     begin_ns: int
     prompt_tokens: float
     most_tokens: float
-    made_tokens: int = 0
+    prompt_bytes: int = 0
+    streams: bool = True
+    first_ns: int = 0
+    ttft_s: float | None = None
+    tpot_s: float | None = None
+    ttft_band: Band | None = None
+    tpot_band: Band | None = None
+    is_trial: bool = False
     has_first: bool = False
     is_over: bool = False
