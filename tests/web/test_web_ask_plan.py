@@ -17,6 +17,8 @@ from twinlens.api.plan.verbs import functions
 from twinlens.api.question import plain_type
 from twinlens.errors import BadInput
 from twinlens.pages.verbs import verbs
+from twinlens.reporting.document.block import Document, Line
+from twinlens.reporting.document.html import fragment
 from twinlens.web.ask.form import form_of
 from twinlens.web.ask.plan import QUESTIONS
 from twinlens.web.ask.words import RUN, command_of, example_of, names_file, options_of, python_of, row_of, words_of
@@ -163,3 +165,9 @@ def test_a_run_that_is_not_there_is_said_with_its_id(url: str) -> None:
     status, _, body = asked(url, "/plan/checkpoint?run=nowhere")
     assert status == 400
     assert "there is no run &#39;nowhere&#39;" in body.lower()
+
+
+def test_a_page_does_not_say_its_subject_twice_for_a_full_stop() -> None:
+    told = Document.of("Plan: choose", "Serving of a model", [Line("Serving of a model.", is_lead=True), Line("Rest")])
+    assert "Serving" not in fragment(told)
+    assert "Rest" in fragment(told)

@@ -56,6 +56,25 @@ def made(packs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
+def test_a_burn_in_has_its_verdict_before_its_runs(tmp_path: Path) -> None:
+    with zipfile.ZipFile(Path(__file__).parents[2] / "docs" / "results" / "burn-in.zip") as old:
+        old.extractall(tmp_path / "old")
+    (burnin,) = (tmp_path / "old" / "runs").iterdir()
+    (tmp_path / "packs").mkdir()
+    tl.evidence(burnin, to=tmp_path / "packs" / "accepted.zip")
+    tl.site(tmp_path / "packs", to=tmp_path / "site")
+    page = Links(tmp_path / "site" / "packs" / "accepted" / "index.html")
+    text = (tmp_path / "site" / "packs" / "accepted" / "index.html").read_text("utf-8")
+    assert (
+        text.index('id="verdict">Burn-in<')
+        < text.index("9 criteria: 6 insufficient, 3 met")
+        < text.index('id="points"')
+    )
+    assert len(page.anchors) == len(set(page.anchors))
+    assert "#verdict" in page.to
+
+
 class Links(HTMLParser):
     """What a page refers to, its anchors, and every tag with its attributes."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from twinlens.api.diagnose import diagnoser
 from twinlens.api.judging.recomputed import follows, material_in, unreadable
+from twinlens.api.runs import answer_at
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.pack.archive import Archive
@@ -59,6 +60,8 @@ def _read(path: Path, folder: Path, about: Mapping[str, Any], place: Path) -> di
         "title": document.title, "subject": document.subject.splitlines(), "extent": document.extent,
         "links": links_of(document), "report": fragment(document),
     }  # fmt: skip
+    answer = answer_at([folder / "runs"])
+    told |= {"verdict": fragment(answer.document()), "verdict_of": answer.document().title} if answer else {}
     return told | {"runs": [_run(each, folder, place) for each in material]}
 
 

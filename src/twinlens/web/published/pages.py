@@ -114,6 +114,7 @@ def _with(found: Sequence[Beside], tables: Sequence[Table]) -> list[tuple[Beside
 def _write_packs(made: _Pages, held: Held, named: dict[str, dict[str, str]]) -> None:
     """A page and the first rows for each pack of one key; what they share is made once."""
     tables, report = points(held, "../../", ""), Markup(held.told["report"])  # ours: made by `fragment`, escaped
+    verdict = Markup(held.told.get("verdict", ""))  # of a burn-in or a tuning, which says more than its runs
     links = [(word, name, f"../../{kind}/{named[kind][name]}.html") for kind, word, of in _FACETS
              for name in dict.fromkeys(map(of, held.sides))]  # fmt: skip
     rows = Markup(_templates().get_template("first_rows.html.j2").render(runs=held.told["runs"]))
@@ -121,7 +122,7 @@ def _write_packs(made: _Pages, held: Held, named: dict[str, dict[str, str]]) -> 
         way, others = f"packs/{pack.slug}", [each for each in held.packs if each is not pack]
         findings = [(each, sentence_of(each)) for each in pack.checked.findings]
         made.page(f"{way}/index.html", "pack.html.j2", pack.name, pack=pack, told=held.told, tables=tables,
-                  report=report, links=links, findings=findings, others=others)  # fmt: skip
+                  verdict=verdict, report=report, links=links, findings=findings, others=others)  # fmt: skip
         made.page(f"{way}/rows.html", "rows.html.j2", f"Rows of {pack.name}", pack=pack, rows=rows)
 
 

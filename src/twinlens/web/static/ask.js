@@ -40,7 +40,7 @@ async function show(part, charts) {
   if (drawn) { drawn.classList.add("old"); place.append(drawn); }
   for (const each of place.querySelectorAll("details > summary")) if (open.has(each.textContent.split(":")[0])) each.parentElement.open = true;
   document.querySelector(".elsewhere")?.replaceWith(document.createRange().createContextualFragment(part.elsewhere));
-  told.textContent = place.querySelector(".lead")?.textContent ?? "";
+  told.textContent = (place.querySelector(".lead") ?? place.querySelector(".ran"))?.textContent ?? "";
   if (place.querySelector("[data-chart]")) {
     const { draw } = await import("/static/charts.js");
     for (const each of place.querySelectorAll("[data-chart]")) if (!each.querySelector("svg")) await draw(each);
