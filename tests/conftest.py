@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import pandas  # noqa: F401 - first: a verb called in this process would keep it from pyarrow, and from later tests
 import pytest
 from hypothesis import settings
 

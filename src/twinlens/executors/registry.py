@@ -107,6 +107,12 @@ def launches(kind: str) -> bool:
     return executor(kind).launcher is not None
 
 
+def is_ours(kind: str) -> bool:
+    """Whether an installed executor comes with Twinlens; False for a name that nobody has installed."""
+    entry = _entries().get(kind)
+    return entry is not None and entry.module.partition(".")[0] == __package__.partition(".")[0]
+
+
 def server_words() -> tuple[ServerWords, ...]:
     """Of every runtime that an installed executor knows; one that cannot be imported has none."""
     known = []

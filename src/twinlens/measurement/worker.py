@@ -45,7 +45,11 @@ def _work(folder: Path, in_turns: bool) -> int:
 
         take_over(folder)
         run = read_run(folder)
-        from twinlens.executors.registry import preload
+        from twinlens.executors.registry import is_ours, preload
+        from twinlens.system.reading_process import keep_pandas_out
+
+        if is_ours(run.spec.executor.kind):
+            keep_pandas_out()
         from twinlens.measurement.session import run_here
         from twinlens.measurement.turns.worker_turn import TurnQueue
 

@@ -20,7 +20,7 @@ def only_read() -> None:
     with one_blas_thread():  # scipy brings another BLAS, whose idle threads spin as well
         import scipy.special  # noqa: F401
     keep_freed_memory()
-    _keep_pandas_out()
+    keep_pandas_out()
 
 
 def only_compute() -> None:
@@ -51,10 +51,11 @@ class _Refusal:
             raise ModuleNotFoundError("not for pyarrow, not here", name=name)
 
 
-def _keep_pandas_out() -> None:
+def keep_pandas_out() -> None:
     """Let pyarrow take pandas for not installed; others may import it as ever. It stays where it is imported already.
 
-    With its first array pyarrow imports pandas, to tell a data frame from other values: 0.15 s, and no frame is made.
+    With its first array pyarrow imports pandas, to tell a data frame from other values: 0.15 to 0.5 s, and no frame is
+    made. Only for a process of ours that runs nobody else's code, which may ask pyarrow for a data frame.
     """
     if "pandas" in sys.modules:
         return

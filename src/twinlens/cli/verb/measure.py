@@ -12,13 +12,14 @@ from twinlens.api.questions import Measure, Tune
 from twinlens.cli.commands import GATES
 from twinlens.cli.screen import err, out, print_json, sentences
 from twinlens.errors import BadInput
-from twinlens.executors.registry import capabilities
+from twinlens.executors.registry import capabilities, is_ours
 from twinlens.measurement.preflight.check import expected_s, without_quantile
 from twinlens.spec.study import Study
 from twinlens.spec.workload.arrival import Closed
 from twinlens.spec.workload.length import Fixed, Free
 from twinlens.spec.workload.prompt import Classify, Embed, Rerank
 from twinlens.spec.workload.workload import InferenceWorkload
+from twinlens.system.reading_process import keep_pandas_out
 from twinlens.units import show
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def run(name: str, given: Mapping[str, Any]) -> None:
         if not asked.quiet:
             for line in filter(None, [*opening(study), given_up]):
                 err().print(line, soft_wrap=True)
+        if is_ours(study.executor.kind):
+            keep_pandas_out()
         # The rest takes a second to load: what is about to happen is on screen by then.
         from twinlens.api.measuring.gate import gate, raise_failures
         from twinlens.api.measuring.studies import measure

@@ -32,10 +32,10 @@ from twinlens.measurement.client.messages import (
 )
 from twinlens.network.client import Client
 from twinlens.network.limits import refuse_too_many
-from twinlens.record.arrow import make_first_array
 from twinlens.record.request import Request
 from twinlens.schedule.split import shared_schedule
 from twinlens.system import spawned
+from twinlens.system.reading_process import keep_pandas_out
 
 _SHIP_S = 0.2
 # Rows are reported a little after their answer's last byte was there; what ended less long ago may still come.
@@ -120,7 +120,7 @@ def _work(pipe: Connection, job: Job) -> None:
     try:
         refuse_too_many(job.share.of(job.spec.point.concurrency or 1))
         client.connect(job.endpoint)
-        make_first_array()
+        keep_pandas_out()
         schedule = shared_schedule(job.spec, job.plan, job.share)
         pipe.send(Ready(os.getpid()))
         while True:
