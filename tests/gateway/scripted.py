@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from twinlens.gateway.backend import Backend
 from twinlens.gateway.limits.gate import Gate
 from twinlens.gateway.outcome import Outcome
 from twinlens.gateway.serve import listen, running, url_of
-from twinlens.gateway.settings import GatewaySettings
+from twinlens.gateway.settings import GatewaySettings, KeySettings
 from twinlens.gateway.watch.records import Records
 
 Behaviour = Callable[["Conversation"], Awaitable[None]]
@@ -153,11 +153,14 @@ def text_of(data: bytes) -> str:
 
 
 @contextlib.asynccontextmanager
-async def gateway_of(*backends: Backend, **settings: Any) -> AsyncIterator[Served]:
+async def gateway_of(
+    *backends: Backend, keys: Sequence[KeySettings] | None = None, **settings: Any
+) -> AsyncIterator[Served]:
     """A gateway in this loop, round robin unless told otherwise."""
     listed = [{"name": each.name, "url": each.url} for each in backends]
     full = GatewaySettings.model_validate_json(json.dumps({"policy": "round-robin", "backend": listed, **settings}))
     kept = Kept()
+    full = full if keys is None else full.model_copy(update={"key": tuple(keys)})
     app = App(full, backends, Gate(full), kept)
     listening = listen("127.0.0.1", 0)
     async with running(app, listening):

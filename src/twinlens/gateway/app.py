@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import aiohttp
@@ -15,8 +16,10 @@ from aiohttp import web
 
 from twinlens.gateway.asked import Kind, read
 from twinlens.gateway.backend import Backend
-from twinlens.gateway.limits.gate import Admission, Gate
-from twinlens.gateway.outcome import Outcome
+from twinlens.gateway.limits.gate import FLUSH_S, Admission, Gate
+from twinlens.gateway.limits.used import used_money, used_tokens
+from twinlens.gateway.outcome import Attempt, Outcome
+from twinlens.gateway.price import dearest_of, price_of
 from twinlens.gateway.refusal import Refusal
 from twinlens.gateway.relay.connections import session
 from twinlens.gateway.relay.delivery import Delivery
@@ -42,6 +45,7 @@ class App:
         self._left: list[aiohttp.ClientSession] = []
         self._leaving: set[asyncio.Task[None]] = set()
         self._failover: Failover | None = None
+        self._dearest: Decimal | None = None
         self._numbers, self._mark = itertools.count(1), secrets.token_hex(4)
         self.application = web.Application(client_max_size=settings.most_body_bytes, middlewares=[_refusing])
         self.application.cleanup_ctx.append(self._connected)
@@ -54,10 +58,19 @@ class App:
 
     async def _connected(self, app: web.Application) -> AsyncIterator[None]:
         await self._connect()
+        flushing = asyncio.create_task(self._flush())
         yield
+        flushing.cancel()
         for each in [*self._left, *(each for each, _ in self._sessions.values())]:
             await each.close()
+        self.gate.close()
         self.records.close()
+
+    async def _flush(self) -> None:
+        """A gateway that is killed loses no more of its budgets than one second of them."""
+        while True:
+            await asyncio.sleep(FLUSH_S)
+            self.gate.flush()
 
     async def _connect(self) -> None:
         """Connections to the backends that have none; those whose backend is gone are closed once they are idle."""
@@ -72,6 +85,7 @@ class App:
                 self._sessions[name] = self._session_of(backend), _where(backend)
         if self.settings.stream_failure == "continue":
             await self._find_token_ids()
+        self._dearest = dearest_of(self.router.backends)
         self._failover = Failover(
             self.router, {name: session for name, (session, _) in self._sessions.items()}, self.settings
         )
@@ -120,7 +134,7 @@ class App:
                 raw = await request.read()
             outcome.asked = asked = read(kind, raw)
             outcome.model = asked.model
-            admission = self.gate.admit(request.headers.get("Authorization"), asked, None)
+            admission = self.gate.admit(request.headers.get("Authorization"), asked, self._dearest)
             outcome.key = admission.key
             return await self._answer(request, outcome)
         except Refusal as refusal:
@@ -140,7 +154,7 @@ class App:
         finally:
             outcome.end_ns = time.monotonic_ns()
             if admission is not None:
-                self.gate.settle(admission, _used(outcome), None)
+                self.gate.settle(admission, used_tokens(outcome), used_money(outcome, _price_at))
             self.records.add(outcome)
 
     async def _answer(self, request: web.Request, outcome: Outcome) -> web.StreamResponse:
@@ -175,11 +189,8 @@ def _ending(outcome: Outcome) -> Any:
     return "failed" if outcome.attempts else "refused"
 
 
-def _used(outcome: Outcome) -> int | None:
-    """Tokens that were used: of prompt and answer as counted, 0 where no backend was asked; None: nobody counted."""
-    if outcome.input_tokens is not None and outcome.output_tokens is not None:
-        return outcome.input_tokens + outcome.output_tokens
-    return None if outcome.attempts else 0
+def _price_at(attempt: Attempt) -> Decimal | None:
+    return price_of(attempt.route.backend)
 
 
 @web.middleware

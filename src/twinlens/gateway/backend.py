@@ -29,6 +29,8 @@ class Backend:
     key: str = field(default="", repr=False)
     ca_file: str = ""
     price: tuple[Decimal, str] | None = None
+    token_price: tuple[Decimal, str] | None = None
+    """Amount and currency of a million tokens, where these are what is paid."""
     weights: str = ""
     quality: dict[str, float] = field(default_factory=dict)
     most_in_flight: int | None = None
@@ -62,5 +64,5 @@ def backend_of(settings: BackendSettings, url: str = "") -> Backend:
             raise BadInput(f"backend {settings.name!r}: the environment has no {settings.key_env}", code=CODE)
     return Backend(
         settings.name, address, settings.model, key, settings.ca_file, money_of(settings.price_per_hour),
-        settings.weights, dict(settings.quality), settings.most_in_flight,
+        money_of(settings.price_per_million), settings.weights, dict(settings.quality), settings.most_in_flight,
     )  # fmt: skip

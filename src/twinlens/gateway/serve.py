@@ -16,12 +16,14 @@ from twinlens.errors import BadInput, TwinlensError
 from twinlens.gateway.app import App
 from twinlens.gateway.launching import Up, backends_of, backends_up
 from twinlens.gateway.limits.gate import Gate
+from twinlens.gateway.limits.ledger import Ledger, holding
 from twinlens.gateway.settings import CODE, GatewaySettings, read_settings
 from twinlens.gateway.watch.records import Records
 from twinlens.gateway.workers import run_workers
 from twinlens.system.interrupts import raising_interrupts
 
 Say = Callable[[str], None]
+LEDGER = "limits.sqlite"
 _BACKLOG = 1024
 _SHUTDOWN_S = 5.0
 _LOOK_S = 1.0
@@ -41,7 +43,8 @@ def gateway(config: Path, *, port: int | None = None, started: Say, say: Say) ->
     settings = read_settings(config)
     several = settings.processes > 1
     listening = listen(settings.host, settings.port if port is None else port, shared=several)
-    with raising_interrupts(), backends_up(settings, config.parent, config.parent / settings.out, say) as ups:
+    out = config.parent / settings.out
+    with raising_interrupts(), holding(out / LEDGER), backends_up(settings, config.parent, out, say) as ups:
         if not several:
             asyncio.run(serve(config, settings, ups, listening, started, say))
             return
@@ -58,7 +61,8 @@ async def serve(
     for number, event in ((signal.SIGINT, ended), (signal.SIGTERM, ended), (signal.SIGHUP, changed)):
         with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or a thread of a test
             asyncio.get_running_loop().add_signal_handler(number, event.set)
-    app = App(settings, backends_of(settings, ups), Gate(settings), Records())
+    ledger = Ledger(config.parent / settings.out / LEDGER)
+    app = App(settings, backends_of(settings, ups), Gate(settings, ledger), Records())
     async with running(app, listening):
         started(url_of(listening))
         following = asyncio.create_task(follow(app, config, ups, changed, say))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.api.page_asked import Gateway
-from twinlens.cli.screen import err, sentences
+from twinlens.cli.screen import err, out, sentences
 from twinlens.errors import BadInput
 
 CODE = "TL275"
@@ -15,6 +15,8 @@ CODE = "TL275"
 def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
         asked = Gateway.read(name, given)
+        if asked.new_key:
+            return _new_key(asked.new_key)
         if asked.config is None:
             raise BadInput("gateway needs CONFIG: a TOML file with its backends; --new-key makes a key", code=CODE)
         try:
@@ -31,3 +33,12 @@ def run(name: str, given: Mapping[str, Any]) -> None:
             say(f"Gateway at {url} ; Ctrl-C ends it")
 
         serve.gateway(asked.config, port=asked.port, started=started, say=say)
+
+
+def _new_key(client: str) -> None:
+    from twinlens.gateway.limits.keys import new_key
+
+    key, lines = new_key(client)
+    err().print("the key, shown this once; hand it to the client:", markup=False)
+    out().print(key, soft_wrap=True, markup=False)
+    err().print(f"and for the gateway's file:\n{lines}", soft_wrap=True, markup=False)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from twinlens.gateway.asked import Asked
+from twinlens.gateway.limits.queue import Queue
 from twinlens.gateway.outcome import Attempt, Failure, Outcome
 from twinlens.gateway.refusal import Refusal
 from twinlens.gateway.relay.failed import Failed
@@ -38,6 +39,7 @@ class Failover:
     def __init__(self, router: Router, sessions: Sessions, settings: GatewaySettings) -> None:
         self.router, self.settings = router, settings
         self._sessions = sessions
+        self.queue = Queue(settings.queue, settings.queue_s)
         self.retries = Share(settings.retry_share)
         self.hedges = Share(settings.hedging.share if settings.hedging else 0.0, first=1.0)
 
@@ -48,8 +50,12 @@ class Failover:
         self.hedges.earn()
         failures: list[tuple[str, Failed]] = []
         while True:
+
+            def take() -> Route:
+                return self.router.route(asked, tried_of(outcome), time.monotonic_ns())
+
             try:
-                route = self.router.route(asked, tried_of(outcome), time.monotonic_ns())
+                route = take() if failures else await self.queue.turn(take)
             except Refusal as refusal:
                 raise (_nobody(failures) if failures else refusal) from None
             if failures and not self.retries.take():
@@ -119,6 +125,7 @@ class Failover:
             opened.ticket, attempt.end_ns, "hedged" if is_wrong else failure, input_tokens,
             attempt.output_tokens or None, retry_after_s=failed.retry_after_s if failed else None, is_busy=is_busy,
         )  # fmt: skip
+        self.queue.freed()
         if failure:
             opened.upstream.close()
 

@@ -1,0 +1,94 @@
+"""Keys and budgets at the door of a gateway: what is refused before a backend sees it, and what is settled after."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tomllib
+from decimal import Decimal
+from typing import Any
+
+from tests.gateway.scripted import CHAT, Conversation, gateway_of, scripted, whole
+
+from twinlens.gateway.backend import Backend
+from twinlens.gateway.limits.keys import new_key
+from twinlens.gateway.settings import KeySettings
+
+PRICED = (Decimal(2), "USD")
+
+
+def key_of(name: str, **limits: Any) -> tuple[str, KeySettings]:
+    key, lines = new_key(name)
+    return key, KeySettings.model_validate({**tomllib.loads(lines)["key"][0], **limits})
+
+
+def test_without_a_key_nothing_is_asked_and_with_one_its_name_stands_in_the_row() -> None:
+    key, settings = key_of("team-a", models=("m",))
+
+    async def run() -> None:
+        async with scripted(whole) as a, gateway_of(Backend("a", a.url, "m"), keys=[settings]) as served:
+            wrong: tuple[dict[str, str], ...] = ({}, {"Authorization": "Bearer x"}, {"Authorization": f"Basic {key}"})
+            for headers in wrong:
+                status, data = await served.ask(CHAT, **headers)
+                assert (status, json.loads(data)["error"]["type"]) == (401, "authentication_error")
+            assert a.asked == []
+            assert (await served.ask({**CHAT, "model": "other"}, Authorization=f"Bearer {key}"))[0] == 403
+            assert (await served.ask(CHAT, Authorization=f"Bearer {key}"))[0] == 200
+            assert (served.told[-1].ending, served.told[-1].key) == ("ok", "team-a")
+            assert key not in repr(served.told)
+
+    asyncio.run(run())
+
+
+def test_tokens_are_settled_from_what_the_backend_counted() -> None:
+    key, settings = key_of("a", tokens_per_min=100)
+    large = {**CHAT, "max_tokens": 80}
+
+    async def run() -> None:
+        async with scripted(whole) as a, gateway_of(Backend("a", a.url, "m"), keys=[settings]) as served:
+            asked = [await served.ask(large, Authorization=f"Bearer {key}") for _ in range(3)]
+            assert [status for status, _ in asked] == [200, 200, 429], "81 reserved, 11 used: the third has too little"
+            assert "100 tokens a minute" in json.loads(asked[-1][1])["error"]["message"]
+            assert len(a.asked) == 2
+
+    asyncio.run(run())
+
+
+def test_money_of_a_day_is_spent_by_the_price_of_the_backend_that_answered() -> None:
+    key, settings = key_of("a", money_per_day="0.00005 USD")
+
+    async def run() -> None:
+        async with scripted(whole) as a:
+            backend = Backend("a", a.url, "m", token_price=PRICED)
+            async with gateway_of(backend, keys=[settings]) as served:
+                asked = [await served.ask(CHAT, Authorization=f"Bearer {key}") for _ in range(3)]
+        assert [status for status, _ in asked] == [200, 200, 402], "11 tokens at 2 USD a million, twice"
+
+    asyncio.run(run())
+
+
+def test_where_no_price_is_known_a_limit_of_money_lets_nobody_in() -> None:
+    key, settings = key_of("a", money_per_day="5.00 USD")
+
+    async def run() -> None:
+        async with scripted(whole) as a, gateway_of(Backend("a", a.url, "m"), keys=[settings]) as served:
+            status, data = await served.ask(CHAT, Authorization=f"Bearer {key}")
+            assert (status, "no price" in json.loads(data)["error"]["message"]) == (402, True)
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_no_backend_gave_costs_nothing() -> None:
+    key, settings = key_of("a", tokens_per_min=10)
+
+    async def refuses(to: Conversation) -> None:
+        await to.head("500 No", "application/json")
+
+    async def run() -> None:
+        async with scripted(refuses) as a, gateway_of(Backend("a", a.url, "m"), keys=[settings]) as served:
+            small = {**CHAT, "max_tokens": 5}
+            statuses = [(await served.ask(small, Authorization=f"Bearer {key}"))[0] for _ in range(5)]
+            assert statuses[0] == 502
+            assert 429 not in statuses, "a backend that refused has used no token"
+
+    asyncio.run(run())
