@@ -133,7 +133,7 @@ def _asked(url: str) -> dict[str, dict[str, int]]:
     """One answer; a process that has just been killed may have had the connection."""
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 4}).encode()
     request = urllib.request.Request(f"{url}/chat/completions", body, {"Content-Type": "application/json"})
-    for _ in range(100):
+    for _ in range(600):
         try:
             with urllib.request.urlopen(request) as answer:
                 said: dict[str, dict[str, int]] = json.loads(answer.read())
