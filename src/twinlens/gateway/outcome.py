@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Outcome:
     status: int = 200
     error: str = ""
     queued_ns: int = 0
+    money: Decimal | None = None
+    """What it cost, with all attempts; None where no price or no count is known."""
 
     @property
     def last(self) -> Attempt | None:

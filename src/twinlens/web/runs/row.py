@@ -37,7 +37,7 @@ Stamp = tuple[int, int, int, int]
 class Row:
     """Facts of a run in words. `validity`: valid, provisional, not valid, running, unreadable or not judged yet.
 
-    `origin`: measured, simulated, quoted, replayed or interactive. `why`: why it may not be compared, "" where it may;
+    `origin`: measured, simulated, quoted, replayed, interactive or traffic. `why`: why it may not be compared, "" where it may;
     `doubt`: why it is provisional. `study`: the name that was asked. `metric`: the id of the sustained rate, `rate` its
     value with its unit, `beside` interval and n, "" for none. `is_here`: this machine measured it, as far as is known.
     """
@@ -142,6 +142,8 @@ def _origin(data: dict[str, Any], kind: str) -> tuple[str, str]:
     found = (data.get("facts") or {}).get("findings") or []
     if any(each.get("code") == "interactive" for each in found):  # `playground.beside.INTERACTIVE`, which is heavy
         return "interactive", "interactive: somebody chatted, and no protocol was kept"
+    if any(each.get("code") == "traffic" for each in found):  # `gateway.watch.day.TRAFFIC`
+        return "traffic", "traffic: clients asked a gateway as they liked, and nobody set the load"
     if kind == "from-log":
         return "quoted", "" if data.get("place") == "recorded" else "quoted: its steps are the words of a log"
     if kind == "replay":
