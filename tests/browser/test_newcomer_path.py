@@ -166,7 +166,7 @@ def test_the_real_demo_leads_to_both_lenses_and_its_model_answers(browser: Any, 
         tab.click("#send")
         tab.until("document.querySelectorAll('#answers dl div').length > 3", 120.0)
         assert tab.ask(says("#answers .under", "answers mean nothing"))
-        assert tab.ask(says("#answers dl", " at 3 requests/s, "))
+        assert tab.ask(says("#answers dl", ", at 3 requests/s"))
         (one,) = [each for each in job.jobs(tmp_path) if each.verb == job.SERVE]
         tab.go(f"jobs/{one.id}")
         tab.click("form[action$='/stop'] button")

@@ -247,7 +247,7 @@ def test_beside_a_figure_stands_the_interval_of_the_run_that_measured_its_server
     told = measured_of([tmp_path], "http://127.0.0.1:8000/v1/")
     assert told["run"] == run.id
     assert told["tpot"].startswith("p50 ")
-    assert told["tpot"].endswith(f" at 2 requests/s, {summary.validity}")
+    assert told["tpot"].endswith(f", {summary.validity}, at 2 requests/s")
     assert measured_of([tmp_path], "http://127.0.0.1:8001/v1", "another model") == {}
 
 

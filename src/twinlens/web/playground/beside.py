@@ -145,7 +145,7 @@ def _told(run: Run) -> dict[str, str]:
         bounds = ", no interval"
         if estimate.low is not None and estimate.high is not None:
             bounds = f" ({show(estimate.low, estimate.unit)} to {show(estimate.high, estimate.unit)})"
-        told[name] = f"p50 {show(estimate.value, estimate.unit)}{bounds}{load}, {summary.validity}"
+        told[name] = f"p50 {show(estimate.value, estimate.unit)}{bounds}, {summary.validity}{load}"
     return told
 
 
@@ -153,5 +153,5 @@ def _load(run: Run) -> str:
     """How hard the server was asked meanwhile: beside one request it says why the two differ."""
     point = run.spec.point
     if point.rate_per_s is not None:
-        return f" at {point.rate_per_s:g} requests/s"
-    return "" if point.concurrency is None else f" at {point.concurrency} in flight"
+        return f", at {point.rate_per_s:g} requests/s"
+    return "" if point.concurrency is None else f", at {point.concurrency} in flight"
