@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+from twinlens.api.judging.claim_asked import CLAIM
 from twinlens.api.measuring.burnin_asked import Burnin
 from twinlens.api.number import factor_of, money_of, ranks_of, whole_of
 from twinlens.api.page_asked import Browse, Gateway, Report, Runs, Site
@@ -18,10 +19,8 @@ from twinlens.api.shared_options import (
     FILE,
     FLAG,
     FOLDER,
-    FORMAT,
     NAME,
     PACK,
-    TOKENS,
     Json,
     Out,
     Page,
@@ -276,23 +275,6 @@ class History(_Sides):
     history: Annotated[bool, telling("The metric over time: when it changed, and what changed then.", FLAG)] = False
 
 
-class Claim(Question):
-    """Whether a figure in a sentence holds: computed, what is missing, and what would be right."""
-
-    words: Annotated[tuple[str, ...], argument("'70B Q4 does 45 tok/s on 1.79 TB/s'.", "SENTENCE")] = ()
-    says: Annotated[str, option("The figure: '45 tok/s', '40 GB'.", Kind("FIGURE"))] | None = None
-    model: Annotated[str, option("A size or a model: 70B.", NAME)] | None = None
-    precision: Annotated[str, option("FP16, INT8, Q4_K_M …", FORMAT)] | None = None
-    kv: Annotated[str, option("Of the KV cache.", FORMAT)] | None = None
-    batch: Annotated[int | str, option("Sequences at a time.", COUNT)] | None = None
-    users: Annotated[int | str, option("Served at the same time.", COUNT)] | None = None
-    context: Annotated[int | str, option("8192, 32K …", TOKENS)] | None = None
-    device: Annotated[str, option("H100 …", NAME)] | None = None
-    devices: Annotated[int | str, option("How many of them.", COUNT)] | None = None
-    bandwidth: Annotated[str, option("'1.79 TB/s'.", Kind("RATE"))] | None = None
-    json_: Json = False
-
-
 class Evidence(Question):
     """Runs in a file that others can check (-o, --verify); which runs answer (--for)."""
 
@@ -349,7 +331,6 @@ REPORT = _verb(Report, "Read", "report:run", "runs -o report.html")
 BROWSE = _verb(Browse, "Read", "report:browse", "runs")
 GATEWAY = _verb(Gateway, "Serve", "gateway:run", "gateway.toml")
 SITE = _verb(Site, "Read", "report:site", "docs/results -o site")
-CLAIM = _verb(Claim, "Read", "claim:run", "'70B Q4 does 45 tok/s on 1.79 TB/s'")
 EVIDENCE = _verb(Evidence, "Read", "evidence:run", "runs/STUDY -o pack.zip")
 EXPLAIN = _verb(Explain, "Look up", "looking_up:explained", "ttft")
 LIST = _verb(List, "Look up", "looking_up:listed", "examples")

@@ -11,6 +11,7 @@ from pathlib import Path
 from twinlens.errors import BadInput
 from twinlens.pack.archive import Archive, Damaged
 from twinlens.pack.check import FIGURES
+from twinlens.pack.place import PREFIX, fresh_place
 from twinlens.pack.run_folder import OF_BURNIN, OF_RUN, OF_STUDY, OF_TURN
 from twinlens.pack.sums import UNREADABLE
 from twinlens.record.checksum import MARKS
@@ -40,7 +41,7 @@ def runs_of(path: Path) -> Path:
 @cache
 def _kept(path: Path, mtime_ns: int, size: int) -> tempfile.TemporaryDirectory[str]:
     """A pack as it was at that time: rows are read as they are asked for, so the folder stays."""
-    place = tempfile.TemporaryDirectory(prefix="twinlens-pack-")
+    place = fresh_place()
     _unpack(path, Path(place.name))
     return place
 
@@ -48,7 +49,7 @@ def _kept(path: Path, mtime_ns: int, size: int) -> tempfile.TemporaryDirectory[s
 @contextlib.contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
     """A folder with the records and rows of a pack, and nothing else of it; gone afterwards. Raises BadInput."""
-    with tempfile.TemporaryDirectory(prefix="twinlens-pack-") as place:
+    with fresh_place() as place:
         _unpack(path, Path(place))
         yield Path(place)
 
@@ -77,7 +78,7 @@ def _unpack(path: Path, place: Path) -> None:
 @contextlib.contextmanager
 def laid_out(members: Mapping[str, bytes]) -> Iterator[Path]:
     """A folder with these files; gone afterwards. Raises OSError."""
-    with tempfile.TemporaryDirectory(prefix="twinlens-pack-") as place:
+    with tempfile.TemporaryDirectory(prefix=PREFIX) as place:
         for name, data in members.items():
             to = Path(place) / name
             to.parent.mkdir(parents=True, exist_ok=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
+from twinlens.api.judging.claim_asked import CLAIM
+from twinlens.api.judging.claim_asked import Claim as Asked
 from twinlens.api.question import asks
-from twinlens.api.questions import CLAIM
-from twinlens.api.questions import Claim as Asked
 from twinlens.claims.grammar import read_claim
 from twinlens.claims.judge import judge
 from twinlens.claims.said import UNREADABLE, Claim, Judged

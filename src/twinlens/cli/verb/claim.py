@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.api.judging.claim import claim
-from twinlens.api.questions import Claim
+from twinlens.api.judging.claim_asked import Claim
 from twinlens.cli.screen import out, print_json, sentences
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.claim import claim_document

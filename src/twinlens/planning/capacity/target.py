@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
+from twinlens.planning.kept import keeps
 from twinlens.planning.prediction.answer import Said, ServingAnswer, TrainingAnswer, serving_answer
 from twinlens.planning.prediction.band import FLOOR, Calibrated
 from twinlens.planning.prediction.question import ServingQuestion, TrainingQuestion
@@ -230,6 +231,13 @@ def most_load(
 ) -> float:
     """The largest load that keeps to the target, whole users or requests/s; 0 where none does. `near`: where it is
     looked for first, which changes how soon it is found and not what."""
+    asked = replace(question, requests_per_s=1.0) if is_rate(question) else replace(question, users=1.0)
+    return _most_load(asked, target, known, end, near)
+
+
+@keeps(12)
+def _most_load(question: ServingQuestion, target: Target, known: Calibrated, end: str, near: float | None) -> float:
+    """The same of a question whose own load is 1, since it does not matter."""
     lightest = lightest_of(question, known) if is_rate(question) else None
 
     def fits(load: float) -> bool:

@@ -26,6 +26,7 @@ from twinlens.planning.choose.wanted import RENTED, Own, Paid, ServingWanted, Si
 from twinlens.planning.fit.answer import copy_layouts, may_group, pipeline_degrees, tensor_degrees, usable
 from twinlens.planning.fit.runtime import runtime_of
 from twinlens.planning.fit.serving import Serving, held, most_sequences
+from twinlens.planning.kept import keeps
 from twinlens.planning.prediction.answer import serving_labels
 from twinlens.planning.prediction.band import LEVEL, Calibrated
 from twinlens.planning.prediction.place import Layout, Rates, architecture, layout_of
@@ -39,6 +40,7 @@ from twinlens.spec.model.shape import DecoderShape
 from twinlens.theory.figure import Figure, Input, total
 
 
+@keeps(4)
 def serving_ranking(
     wanted: ServingWanted,
     site: Site,
@@ -191,12 +193,25 @@ def serving_grid(wanted: ServingWanted, pairs: Pairs, ways: Ways, allowed: Any, 
 
 
 def serve(wanted: ServingWanted, pairs: Pairs, pair: Any, ways: Ways, way: Any, times: Times = Times()) -> Served:
-    """Latency of one copy in each row."""
+    """Latency of one copy in each row. Rows of more copies with as many users on each are one row, computed once."""
+    _, users = np.unique(np.ceil(wanted.users / ways.copies[way]), return_inverse=True)
+    alike = _numbered(pair, ways.tensor[way], ways.pipeline[way], ways.groups[way], users)
+    _, first, again = np.unique(alike, return_index=True, return_inverse=True)
+    pair, way = pair[first], way[first]
     layout = layout_of(wanted.engine, ways.tensor[way], ways.pipeline[way], ways.groups[way])
     users = np.ceil(wanted.users / ways.copies[way])
     rates = multiplied(taken(pairs.rates, pair), times)
     fitted, most = pairs.constants(pair), _most(wanted, pairs, pair, ways, way, times)
-    return closed_loop(taken(pairs.work, pair), rates, layout, fitted, users, wanted.prompt, wanted.answer, most)
+    found = closed_loop(taken(pairs.work, pair), rates, layout, fitted, users, wanted.prompt, wanted.answer, most)
+    return Served(**{each.name: np.asarray(getattr(found, each.name))[again] for each in fields(Served)})
+
+
+def _numbered(*columns: Any) -> Any:
+    """One whole number for each row, the same for rows whose columns are; columns hold whole numbers from 0."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for each in columns:
+        number = number * (int(each.max(initial=0)) + 1) + each.astype(np.int64)
+    return number
 
 
 def _plan(wanted: ServingWanted, precision: str) -> Serving:

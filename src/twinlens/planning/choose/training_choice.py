@@ -24,6 +24,7 @@ from twinlens.planning.choose.wanted import RENTED, Own, Paid, Site, TrainingWan
 from twinlens.planning.fit.answer import expert_degrees, pipeline_degrees, tensor_degrees, usable
 from twinlens.planning.fit.training import Training, training_bytes
 from twinlens.planning.fit.training_answer import MEMORY_SHARE
+from twinlens.planning.kept import keeps
 from twinlens.planning.prediction.answer import training_labels
 from twinlens.planning.prediction.band import LEVEL, Calibrated
 from twinlens.planning.prediction.place import architecture
@@ -38,6 +39,7 @@ _EXPOSED = ("tensor", "expert", "data")
 """Parts of a step that are communication."""
 
 
+@keeps(4)
 def training_ranking(
     wanted: TrainingWanted,
     site: Site,

@@ -96,6 +96,7 @@ def load_ahead() -> None:
     for each in _LATER:
         verb_of(f"plan {each}")
     known_names()
+    import_module("twinlens.web.ask.plan")
     import_module("twinlens.reporting.plan.fit")
     import_module("twinlens.reporting.plan.curve")
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from aiohttp import web
 
 from twinlens.errors import ExecutorFailed
-from twinlens.record.store import now_utc
 from twinlens.reporting.display import clean
 
 _COMMAND = (sys.executable, "-m", "twinlens", "probe", "--json", "--quiet")
@@ -61,6 +60,8 @@ async def _probed(this: This) -> None:
         this.running = None
     if this.file is None:
         this.file = Path(tempfile.mkdtemp(prefix="twinlens-")) / "machine.json"
+    from twinlens.record.store import now_utc
+
     this.file.write_bytes(told)
     this.taken = now_utc()
 

@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from twinlens.errors import BadInput
-from twinlens.measurement.study_folder import locked
-from twinlens.record.store import now_utc, write_json
 from twinlens.system.document import read_json, read_text, refuse_irregular
 from twinlens.system.processes import is_gone, is_here, process_of
 
@@ -91,6 +89,8 @@ class Job:
 @contextlib.contextmanager
 def starting(out: Path) -> Iterator[None]:
     """Meanwhile no other site of the same folder starts a job: two that look at once would both find none running."""
+    from twinlens.measurement.study_folder import locked  # heavy, and home looks at jobs
+
     (out / FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked(out / FOLDER, wait=True):
         yield
@@ -98,6 +98,8 @@ def starting(out: Path) -> Iterator[None]:
 
 def new_folder(out: Path) -> Path:
     """The folder of a job that is about to start."""
+    from twinlens.record.store import now_utc
+
     folder = out / FOLDER / f"{now_utc()}_{secrets.token_hex(3)}"
     folder.mkdir(parents=True, mode=0o700)
     return folder
@@ -105,6 +107,8 @@ def new_folder(out: Path) -> Path:
 
 def start(folder: Path, words: Sequence[str], environment: Mapping[str, str], module: str = "twinlens") -> Job:
     """Start `python -m MODULE WORDS` in a session of its own, held by a keeper."""
+    from twinlens.record.store import now_utc, write_json
+
     command = [sys.executable, "-P", "-m", module, *words]
     keeper = subprocess.Popen(
         [sys.executable, "-I", "-S", str(_KEEPER), str(folder), *command],
