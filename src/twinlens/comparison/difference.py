@@ -11,6 +11,7 @@ from typing import Any, Literal
 from twinlens.comparison.side import Side
 from twinlens.record.codec import by_fields
 from twinlens.record.executor.field import FIELDS, Field, Role
+from twinlens.record.executor.record import ExecutorRecord
 from twinlens.spec.point import UNSAID_PATHS
 from twinlens.stats.metrics.definition import definition_of
 
@@ -238,6 +239,18 @@ def _observed(a: Side, b: Side) -> Iterator[Difference]:
             yield Difference(
                 key, FIELDS[key].label, rule.aspect, rule.role, tuple(mine.values()), tuple(other.values())
             )
+
+
+def of_records(a: ExecutorRecord, b: ExecutorRecord, lens: str) -> tuple[Difference, ...]:
+    """Observed fields that may matter, in which one executor differs from another or of which one alone knows: each
+    with its role as it stands, in table order."""
+    found = []
+    for key, rule in RULES.items():
+        mine, other = a.value(key), b.value(key)
+        if FIELDS[key].lens in ("both", lens) and mine != other:
+            sides = [() if value is None else (value,) for value in (mine, other)]
+            found.append(Difference(key, FIELDS[key].label, rule.aspect, rule.role, sides[0], sides[1]))
+    return tuple(found)
 
 
 def _values(side: Side, key: str) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class Backend:
     measured: Measured | None = None
     identity: Identity = "not measured"
     why: str = ""
+    was_asked: bool = False
+    """Its server has said who it is."""
 
     @property
     def predicts(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +49,27 @@ def backends_up(
         yield ups
 
 
-def backends_of(settings: GatewaySettings, ups: Mapping[str, Up]) -> tuple[Backend, ...]:
-    """All backends of a file. Raises BadInput (TL275), also for a server that would have to be started now."""
-    return tuple(_backend(each, ups.get(each.name)) for each in settings.backend)
+def backends_of(settings: GatewaySettings, ups: Mapping[str, Up], beside: Path = Path()) -> tuple[Backend, ...]:
+    """All backends of a file, with what was measured of each; runs are named from `beside`.
+
+    Raises BadInput (TL275), also for a server that would have to be started now, and (TL276, TL277) for runs that say
+    nothing of a server.
+    """
+    made = tuple(_backend(each, ups.get(each.name)) for each in settings.backend)
+    return tuple(_with_run(each, of, settings, beside) for each, of in zip(made, settings.backend, strict=True))
+
+
+def _with_run(backend: Backend, of: BackendSettings, settings: GatewaySettings, beside: Path) -> Backend:
+    if not of.run:
+        return backend
+    from twinlens.gateway.routing.measured import measured_of
+
+    path, at, point = of.run.partition("@")
+    named = str(beside / path) + at + point
+    try:
+        return replace(backend, measured=measured_of(named, settings.slo_ttft_s, settings.slo_tpot_s))
+    except BadInput as wrong:
+        raise BadInput(f"backend {backend.name!r}: {wrong}", code=wrong.code) from None
 
 
 def _launched(settings: BackendSettings, beside: Path, out: Path, say: Callable[[str], None]) -> Any:

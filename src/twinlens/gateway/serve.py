@@ -17,6 +17,7 @@ from twinlens.gateway.app import App
 from twinlens.gateway.launching import Up, backends_of, backends_up
 from twinlens.gateway.limits.gate import Gate
 from twinlens.gateway.limits.ledger import Ledger, holding
+from twinlens.gateway.routing.asking import keep_asking
 from twinlens.gateway.settings import CODE, GatewaySettings, read_settings
 from twinlens.gateway.watch.records import Records
 from twinlens.gateway.workers import run_workers
@@ -62,12 +63,14 @@ async def serve(
         with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or a thread of a test
             asyncio.get_running_loop().add_signal_handler(number, event.set)
     ledger = Ledger(config.parent / settings.out / LEDGER)
-    app = App(settings, backends_of(settings, ups), Gate(settings, ledger), Records())
+    app = App(settings, backends_of(settings, ups, config.parent), Gate(settings, ledger), Records())
     async with running(app, listening):
         started(url_of(listening))
         following = asyncio.create_task(follow(app, config, ups, changed, say))
+        asking = asyncio.create_task(keep_asking(app.router, say))
         await ended.wait()
         following.cancel()
+        asking.cancel()
 
 
 async def follow(app: App, config: Path, ups: Mapping[str, Up], changed: asyncio.Event, say: Say) -> None:
@@ -82,7 +85,7 @@ async def follow(app: App, config: Path, ups: Mapping[str, Up], changed: asyncio
         seen = _stamp(config)
         try:
             settings = await asyncio.to_thread(read_settings, config)
-            backends = backends_of(settings, ups)
+            backends = await asyncio.to_thread(backends_of, settings, ups, config.parent)
         except TwinlensError as wrong:
             say(f"the settings stay as they were: {wrong}")
             continue

@@ -60,7 +60,7 @@ class Discovery:
 def find_out(target: Target, words: Words, spec: RunSpec) -> Discovery:
     """Connect, read what the server says of itself, and try which fields it takes. Raises ExecutorFailed (TL302)."""
     address = reachable(target)
-    about, server = _about(target, address)
+    about, server = about_of(target, address)
     model = target.model or first_model(about) or spec.workload.model
     assert isinstance(spec.workload, InferenceWorkload)
     task = spec.workload.task
@@ -84,7 +84,8 @@ def reachable(target: Target) -> Address:
     raise ExecutorFailed(f"no server answers at {target.url} ({why}); start it, or correct the url", code="TL302")
 
 
-def _about(target: Target, address: Address) -> tuple[dict[str, Any], str]:
+def about_of(target: Target, address: Address) -> tuple[dict[str, Any], str]:
+    """What the server says of itself, by page, and its Server header. Raises ExecutorFailed (TL302)."""
     begin_s = time.monotonic()
     status, header, models = get(target, address, target.path + "/models")
     if status in (401, 403):

@@ -38,6 +38,9 @@ class Load:
     bytes: float = 0.0
     counted: int = 0
     request_s: float = 0.0
+    view: tuple[int, int, float, float, float, float] | None = None
+    view_until_ns: int = 0
+    """What predictions take of it alone (predict.py), None since something began or ended."""
 
     @property
     def in_flight(self) -> int:
@@ -75,6 +78,7 @@ class Load:
 
     def begin(self, prompt: float, now_ns: int, *, waits: bool = True) -> None:
         """A request goes out. `waits`: its first token will be seen; else it counts as one that decodes."""
+        self.view = None
         if self.arrivals:
             self.arrivals *= math.exp(-(now_ns - self.arrived_ns) / 1e9 / RATE_OVER_S)
         else:
@@ -93,12 +97,14 @@ class Load:
 
     def first(self, prompt: float, now_ns: int) -> None:
         """Its first token is here."""
+        self.view = None
         self._leaves(prompt)
         self.moved_ns, self.is_moving = now_ns, True
         self._decodes(prompt, now_ns, 1)
 
     def end(self, prompt: float, first_ns: int | None) -> None:
         """It is over: with a first token at `first_ns`, or without any."""
+        self.view = None
         if first_ns is None:
             self._leaves(prompt)
         else:

@@ -14,6 +14,13 @@ _MOST_BUSY = 0.9
 """Share of time that prompts of others may take from decoding, as predicted: beyond it there is no steady TPOT."""
 
 
+_VIEW_NS = 20_000_000
+"""How long what is in flight may be taken for unchanged where nothing begins or ends: contexts grow meanwhile."""
+View = tuple[int, int, float, float, float, float]
+"""Rows that decode, rows beside a new one with itself, context, half a step, seconds of the prompts that wait, and by
+how much prompts of others slow decoding."""
+
+
 @dataclass(frozen=True, slots=True)
 class Predictor:
     """`step` gives the seconds of a step of (rows, context, tokens beyond one a row, pairs). `seats`: requests that
@@ -33,32 +40,46 @@ class Predictor:
         the next one together. Without a free seat it waits for as many answers to end as are too many. Constant work,
         however much is in flight.
         """
-        step, rows, context = self.step, load.decoding, load.context(now_ns)
-        half_s = 0.0
-        if rows:
-            load.step_s = going_s = step(rows, context)
-            half_s = going_s / 2
-        ahead_s, tokens, squares, beside = half_s, prompt, prompt * prompt, rows + 1
+        step = self.step
+        if load.view is None or now_ns > load.view_until_ns:
+            load.view = self._view(load, now_ns)
+            load.view_until_ns = now_ns + _VIEW_NS
+        rows, beside, context, half_s, others_s, slower = load.view
+        ahead_s, tokens, squares = half_s, prompt, prompt * prompt
         if load.waiting:
-            since_s = (now_ns - load.moved_ns) / 1e9
-            if load.is_moving or since_s > self.before_s + half_s:
-                others_s = self._prompts_s(
-                    load.waiting_tokens, load.waiting_squares, rows + load.waiting, rows, context
-                )
-                started_s = 0.0 if load.is_moving else self.before_s + half_s
+            since_s, started_s = (now_ns - load.moved_ns) / 1e9, 0.0 if load.is_moving else self.before_s + half_s
+            if since_s >= started_s:
                 ahead_s = max(half_s, others_s + started_s - since_s)
             else:
                 tokens, squares = tokens + load.waiting_tokens, squares + load.waiting_squares
-            beside += load.waiting
-        ttft_s = self.before_s + ahead_s + self._prompts_s(tokens, squares, beside, rows, context) + self.after_s
-        decode_s = step(beside, context + load.waiting_tokens + prompt + answer / 2)
-        mean = load.prompt_mean or prompt
-        extra_s = step(beside + 1, context, mean, mean * mean / 2) - step(beside, context)
-        tpot_s = decode_s / (1.0 - min(_MOST_BUSY, load.rate_per_s(now_ns) * extra_s))
+        if tokens > self.budget - rows:
+            own_s = self._prompts_s(tokens, squares, beside, rows, context)
+        else:
+            own_s = step(beside, context, max(0.0, tokens - beside + rows), squares / 2)
+        ttft_s = self.before_s + ahead_s + own_s + self.after_s
+        tpot_s = step(beside, context + load.waiting_tokens + prompt + answer / 2) * slower
         over = load.waiting + rows + 1 - self.seats
         if over > 0:
             ttft_s += over * load.answer_tokens * tpot_s / self.seats
         return ttft_s, tpot_s
+
+    def _view(self, load: Load, now_ns: int) -> View:
+        """What a prediction takes from the load alone, and is the same until something begins or ends there."""
+        step, rows = self.step, min(load.decoding, self.seats)
+        context = load.context(now_ns) * (rows / load.decoding if load.decoding else 1.0)
+        half_s = 0.0
+        if rows:
+            load.step_s = going_s = step(rows, context)
+            half_s = going_s / 2
+        waiting = load.waiting
+        others_s = 0.0
+        if waiting:
+            others_s = self._prompts_s(load.waiting_tokens, load.waiting_squares, rows + waiting, rows, context)
+        beside = min(rows + waiting + 1, self.seats)
+        mean = load.prompt_mean
+        extra_s = step(beside + 1, context, mean, mean * mean / 2) - step(beside, context)
+        slower = 1.0 / (1.0 - min(_MOST_BUSY, load.rate_per_s(now_ns) * extra_s))
+        return rows, beside, context, half_s, others_s, slower
 
     def _prompts_s(self, tokens: float, squares: float, beside: float, rows: int, context: float) -> float:
         """Seconds of the steps that take prompts of so many tokens, and decode `rows` others meanwhile."""

@@ -41,7 +41,8 @@ class Router:
     @backends.setter
     def backends(self, backends: tuple[Backend, ...]) -> None:
         self._backends = backends
-        currency = next((each.price[1] for each in backends if each.price), "USD")
+        said = (each.token_price or each.price for each in backends)
+        currency = next((each[1] for each in said if each), "USD")
         for each in backends:
             state = self._states.setdefault(each.name, State(each))
             state.renew(each, currency)

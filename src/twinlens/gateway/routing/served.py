@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twinlens.errors import nearest
 from twinlens.gateway.backend import Backend
+from twinlens.gateway.price import price_of
 from twinlens.gateway.refusal import Refusal
 from twinlens.gateway.settings import AliasSettings
 
@@ -80,10 +81,10 @@ def _unfit(alias: AliasSettings, backend: Backend) -> str:
 
 
 def cost_of(backend: Backend, currency: str) -> float | None:
-    """Money of one output token: its price an hour over the output tokens of an hour at the measured operating point
-    of the highest rate (`Measured.point`); None where price, currency or rate are not known, or it is not the server
-    that was measured."""
-    if backend.price is None or backend.price[1] != currency or backend.measured is None or not backend.predicts:
+    """Money of one output token (price.py); None where price, currency or rate are not known, or where the rate is that
+    of a server which is not the one measured."""
+    said = backend.token_price or backend.price
+    if said is None or said[1] != currency or (backend.token_price is None and not backend.predicts):
         return None
-    point = backend.measured.point
-    return float(backend.price[0]) / 3600 / point.output_tokens_per_s if point else None
+    price = price_of(backend)
+    return None if price is None else float(price)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from twinlens.gateway.asked import Asked
 from twinlens.gateway.backend import Backend
@@ -10,10 +11,12 @@ from twinlens.gateway.outcome import Failure
 from twinlens.gateway.routing.calibration import Calibration
 from twinlens.gateway.routing.health import Health
 from twinlens.gateway.routing.load import Load
-from twinlens.gateway.routing.measured import Measured
 from twinlens.gateway.routing.predict import Predictor
 from twinlens.gateway.routing.route import Band, Candidate, Ticket
 from twinlens.gateway.routing.served import cost_of
+
+if TYPE_CHECKING:  # reading runs is heavy, and a gateway without them does not
+    from twinlens.gateway.routing.measured import Measured
 
 _SURELY = 0.7
 """Of the tokens that bytes seem to be: as many as a prompt has at least, when it is refused for its length."""
