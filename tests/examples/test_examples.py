@@ -29,6 +29,7 @@ ELSEWHERE = (
     "adapter",
     "engines",
     "fine-tuning",
+    "gateway",
     "gpu-",
     "input-",
     "attached",

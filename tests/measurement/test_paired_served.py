@@ -17,6 +17,7 @@ from twinlens.errors import BadInput
 from twinlens.measurement.preflight.refuse import refuse_what_cannot_run
 from twinlens.measurement.study import Outcome, measure_study
 from twinlens.measurement.summary_file import summary_of
+from twinlens.measurement.turns.listener import ListenerMeter
 from twinlens.network.null_server import Sent, null_server
 from twinlens.record.checksum import marks_path
 from twinlens.record.request import REQUEST_SCHEMA
@@ -122,11 +123,44 @@ def test_the_ratio_of_two_servers_has_an_interval_beside_rates_of_each(
     assert is_quick != (slow in named)
 
 
+def test_what_one_takes_longer_is_said_in_time_with_what_failed(played: tuple[Outcome, dict[str, list[Sent]]]) -> None:
+    """The slow server, listed second, is held against the quick one; it is 10 ms later, whatever else runs here."""
+    runs, (quick, slow) = played[0].runs, played[1]
+    (one,) = paired_of(group(map(summary_of, runs)), runs)
+    assert one.added is not None
+    assert (one.added.above, one.added.below) == (slow, quick)
+    assert one.added.times.keys() == {"ttft_s_p50", "ttft_s_p99", "itl_s_p50", "itl_s_p99"}
+    assert one.added.times["ttft_s_p50"].value is not None
+    assert one.added.failed == (0, 0)
+    measured = {url(run): int((run.requests.slice >= 0).sum()) for run in runs}
+    assert one.added.requests == (measured[slow], measured[quick])
+
+
+def test_the_process_that_listens_is_metered_in_its_turns(played: tuple[Outcome, dict[str, list[Sent]]]) -> None:
+    """Each null server is a process of its own; the slow one's time a token is its time over its tokens."""
+    listeners = {url(run): run.sections.listener for run in played[0].runs}
+    assert len({each.pid for each in listeners.values() if each is not None} - {None}) == 2
+    (one,) = paired_of(group(map(summary_of, played[0].runs)), played[0].runs)
+    (run,) = (run for run in played[0].runs if one.added is not None and url(run) == one.added.above)
+    tokens, listener = run.requests.output_tokens[run.requests.slice >= 0].sum(), run.sections.listener
+    assert one.added is not None
+    assert listener is not None
+    assert listener.cpu_s is not None
+    assert one.added.spent.per_token.value == pytest.approx(listener.cpu_s / tokens)
+
+
+def test_an_address_elsewhere_has_no_processor_time_and_says_so() -> None:
+    found = ListenerMeter.of("http://192.0.2.1:8000/v1").read()
+    assert (found.cpu_s, found.why) == (None, "its address is not on this machine")
+
+
 def test_show_and_json_have_it(played: tuple[Outcome, dict[str, list[Sent]]]) -> None:
     shown = called("show", played[0].folder, "--all")
     assert "ratios from paired slices" in shown.stdout, shown.stderr
     (one,) = json.loads(called("show", played[0].folder, "--json").stdout)["paired"]
     assert one["metric"] == "output_tokens_per_s"
+    assert "of processor time a token" in " ".join(shown.stdout.split())
+    assert one["added"]["times"].keys() >= {"ttft_s_p50"}
 
 
 def test_the_client_is_calibrated_and_a_page_of_totals_is_not_read(

@@ -79,8 +79,9 @@ def _joined(parts: list[np.ndarray], kind: pa.DataType) -> np.ndarray:
 class Pairing:
     """How a run was paired, as `pairing` in run.json.
 
-    `id`: equal for the runs that took turns with each other. `points`: how many they were; `slice_s`: how long a turn
-    was to be. `origin_ns`: the zero of this run's rows on the machine's monotonic clock, which they share.
+    `id`: equal for the runs that took turns with each other. `points`: how many they were; `place`: of this one as the
+    spec lists them, from 0, None in runs of older versions; `slice_s`: how long a turn was to be.
+    `origin_ns`: the zero of this run's rows on the machine's monotonic clock, which they share.
     `waited_s`, `waited_cpu_s`: how long this run waited for its turns, and the processor time that its process took
     meanwhile.
     """
@@ -91,6 +92,21 @@ class Pairing:
     origin_ns: int | None = None
     waited_s: float | None = None
     waited_cpu_s: float | None = None
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """The process that listens at the address that was asked: a server, or a gateway in front of it.
+
+    `cpu_s`: processor time that it and its children took in this run's measured turns, None where it cannot be known,
+    with the reason in `why`.
+    """
+
+    pid: int | None = None
+    name: str = ""
+    cpu_s: float | None = None
+    why: str = ""
 
 
 def slices_of(table: pa.Table) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from twinlens.record.client import Calibration, ClientSection
 from twinlens.record.codec import by_fields, reads
-from twinlens.record.column import Pairing
+from twinlens.record.column import Listener, Pairing
 from twinlens.record.estimate import Estimate
 from twinlens.record.executor.facts import Facts, ceilings_of
 from twinlens.record.finding import Finding
@@ -260,12 +260,12 @@ class Sections:
     done, as `Run.place` says it. `attempt`: which one at its repeat, from 1. `rows`: how many there were at the end.
     `took_s`: wall time of a run of a search. `extended`: how often the run was doubled until it had settled.
     `refused`: it was never measured, as its precision cannot be had here. `unusable_trace_rows`: rows of a trace that
-    could not be sent. `pairing`: with whom it took turns. `client`, `calibration`: what a client over a network
-    counted, and what it could do. `server`: the launched server. `server_metrics`: how the server's own figures were
-    read. `guards`: the rulings. `greedy`: answers to
-    prompts that all points share. `ceilings_after`: ceilings measured again once the rows were taken; those from before
-    them are among the facts. `startup_s`: from the call of a trainer to its first step, without what Twinlens examined
-    meanwhile. `checkpoints`: saves, what reading them back took, and the recovery from a lost rank.
+    could not be sent. `pairing`: with whom it took turns; `listener`: what its address cost there. `client`,
+    `calibration`: what a client over a network counted, and what it could do. `server`: the launched server.
+    `server_metrics`: how the server's own figures were read. `guards`: the rulings. `greedy`: answers to prompts
+    that all points share. `ceilings_after`: ceilings measured again once the rows were taken; earlier ones are
+    among the facts. `startup_s`: from the call of a trainer to its first step, less what Twinlens examined meanwhile.
+    `checkpoints`: saves, what reading them back took, and the recovery from a lost rank.
     `simulated`: what it stands on, of a run that nothing was measured for. `tuned`: what it was in a tuning.
     """
 
@@ -279,6 +279,7 @@ class Sections:
     unusable_trace_rows: int = 0
     device_memory: DeviceMemory | None = None
     pairing: Pairing | None = None
+    listener: Listener | None = None
     client: ClientSection | None = None
     calibration: Calibration | None = None
     server: Running | None = None

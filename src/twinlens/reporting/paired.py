@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from twinlens.reporting.point_name import point_names
 from twinlens.reporting.view import in_order
 from twinlens.reporting.wording.finding import clause_of, short
 from twinlens.stats.metrics.definition import METRICS
+from twinlens.stats.paired.added import Added, added
 from twinlens.stats.paired.ratio import ByTurns, PairedRatio, by_turns
 from twinlens.stats.row_kind import row_kind
 from twinlens.stats.summary.group import Group
@@ -23,13 +24,16 @@ Reference = Callable[[Group, Sequence[Group]], Group | None]
 
 @dataclass(frozen=True, slots=True)
 class Paired:
-    """The ratio of one group's rate to its reference's. `fault`: why it is not valid, or provisional; else ""."""
+    """The ratio of one group's rate to its reference's. `fault`: why it is not valid, or provisional; else "".
+
+    `added`: how much longer requests under load took, beside the ratio of the rate that stands first."""
 
     group: Group
     reference: Group
     result: PairedRatio
     validity: Validity
     fault: str
+    added: Added | None = None
 
     @property
     def ranked(self) -> bool:
@@ -56,13 +60,31 @@ def paired(groups: Sequence[Group], runs: Iterable[Run], reference_of: Reference
     rates = {id: row_kind(run).slices(run) for id, run in by_id.items() if run.is_finished}
     ratios = list[Paired]()
     for group in in_order(groups):
-        alike = [other for other in groups if other.lens == group.lens]
+        alike = sorted((other for other in groups if other.lens == group.lens), key=lambda one: _place(one, by_id))
         reference = reference_of(group, alike)
         if reference is not None:
             names = dict(zip(map(id, alike), point_names(alike), strict=True))
-            turns = by_turns(group, reference, by_id, rates, (names[id(group)], names[id(reference)]))
-            ratios += [Paired(group, reference, each.ratio, each.validity, _fault(each)) for each in turns]
+            both = (names[id(group)], names[id(reference)])
+            turns = by_turns(group, reference, by_id, rates, both)
+            more = added(group, reference, by_id, _addresses(group, reference) or both)
+            ratios += [
+                Paired(group, reference, each.ratio, each.validity, _fault(each), None if place else more)
+                for place, each in enumerate(turns)
+            ]
     return tuple(ratios)
+
+
+def _place(group: Group, by_id: Mapping[str, Run]) -> int:
+    """Where the spec lists it."""
+    pairings = (by_id[run.run].sections.pairing for run in group.runs if run.run in by_id)
+    return next((each.place or 0 for each in pairings if each is not None), 0)
+
+
+def _addresses(group: Group, reference: Group) -> tuple[str, str] | None:
+    """Of two servers that were up already, told apart by their addresses alone."""
+    machines = group.machine, reference.machine
+    names = [each.name for each in machines if each is not None and each.is_attached]
+    return (names[0], names[1]) if len(set(names)) == 2 else None
 
 
 def paired_json(ratios: Sequence[Paired]) -> list[dict[str, Any]]:
@@ -76,6 +98,7 @@ def paired_json(ratios: Sequence[Paired]) -> list[dict[str, Any]]:
         }
         | encode(pair.result)
         | {"validity": pair.validity, "fault": pair.fault}
+        | ({} if pair.added is None else {"added": encode(pair.added)})
         for pair in ratios
     ]
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from twinlens.executors.protocol import Server, network_client_of
 from twinlens.measurement.client.calibrate import CALIBRATION_S, calibrate, typical_answer_tokens
 from twinlens.measurement.drive.hopeless import Hope, while_there_is_hope
+from twinlens.measurement.turns.listener import ListenerMeter, metered
 from twinlens.measurement.turns.lockstep_slices import Work
 from twinlens.measurement.turns.worker_turn import Turn, Worked
 from twinlens.network.client import undisturbed
@@ -46,10 +47,12 @@ def load_in_turns(
     say(f"calibrating the client, about {CALIBRATION_S:g} s")
     update_run(folder, calibration=asdict(calibrate(None, typical_answer_tokens(spec, None))))
     update_run(folder, server_metrics={"reason": _NOT_READ})
+    meter = ListenerMeter.of(spec.executor.options.get("url"))
     try:
         with undisturbed():
-            yield requests(server, spec, hope)
+            yield metered(requests(server, spec, hope), meter)
     finally:
+        update_run(folder, listener=encode(meter.read()))
         update_run(folder, client=encode(client.client()))
 
 

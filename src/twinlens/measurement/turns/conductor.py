@@ -11,6 +11,7 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +148,8 @@ def measure_paired(folder: Path, specs: Sequence[RunSpec], tell: TellsTurn) -> N
     pairing = Pairing(secrets.token_hex(4), len(specs), specs[0].protocol.slice_s)
     members: list[Member] = []
     try:
-        for spec in specs:  # all import what they need at the same time, and then open one after another
-            members.append(Member(folder, spec, pairing))
+        for place, spec in enumerate(specs):  # all import what they need at the same time, and open one after another
+            members.append(Member(folder, spec, replace(pairing, place=place)))
         for member in members:
             member.opened(tell)
         _take_turns(members, tell)

@@ -13,6 +13,7 @@ from twinlens.record.finding import Validity
 from twinlens.record.run import Run
 from twinlens.record.store import write_json
 from twinlens.reporting import display
+from twinlens.reporting.comparing.added import added_blocks
 from twinlens.reporting.document.block import Block, Document, Line, Table, Title, Tone, row
 from twinlens.reporting.document.block import cells as tabled
 from twinlens.reporting.paired import Paired, beside_words, paired, paired_json
@@ -45,8 +46,10 @@ def paired_of(groups: Sequence[Group], runs: Sequence[Run]) -> tuple[Paired, ...
 
 def _reference_of(member: Group, groups: Sequence[Group]) -> Group | None:
     """As for rates. Where several executors, or several servers that were up already, took turns at one workload, all
-    are against the same one: turns are what makes two stacks comparable."""
-    stacks = [other for other in in_order(groups) if _is_beside(other, member)]
+    are against the same one: turns are what makes two stacks comparable. Of servers that were up already it is the
+    first of `groups`."""
+    is_attached = member.machine is not None and member.machine.is_attached
+    stacks = [other for other in (groups if is_attached else in_order(groups)) if _is_beside(other, member)]
     if len({_stack_of(other) for other in stacks}) < 2:
         return reference_of(member, groups)
     widest = [other for other in stacks if precision_of(other) == precision_of(stacks[0])]
@@ -87,6 +90,7 @@ def paired_blocks(ratios: Sequence[Paired]) -> Iterator[Block]:
         why = f"{cells(pair)[0]}, {cells(pair)[2]}: the ratio is {pair.validity}: {pair.fault}"
         yield row(display.MARKS[pair.validity], [why] if pair.fault else [], _TONES[pair.validity])
     yield from (row("!", [beside_words(pair)], "doubt") for pair in ratios)
+    yield from (block for pair in ratios if pair.added for block in added_blocks(pair.added))
     seen = [pair.result.visible_change for pair in ratios if pair.ranked and pair.result.visible_change is not None]
     could = f" A change of {digits(100 * max(seen), 2)}% within a repeat would have shown." if seen else ""
     yield Line(LEGEND + could, "dim")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -143,25 +143,38 @@ def ratio_over(series: Sequence[Blocks], *, level: float = 0.95, looks: int = 1)
     """
     if not series:
         return Estimate.absent(RATIO, "no round has both points", "mean log ratio of paired slices")
+    mean = mean_over(series, "mean log ratio of paired slices", "rounds", level=level, looks=looks)
+    if mean.low is None or mean.high is None:
+        return replace(mean, value=math.exp(mean.value or 0.0))
+    low, high = math.exp(mean.low), math.exp(min(mean.high, 700.0))
+    return replace(mean, value=math.exp(mean.value or 0.0), low=low, high=high)
+
+
+def mean_over(
+    series: Sequence[Blocks], what: str, each: str, *, unit: str = RATIO, level: float = 0.95, looks: int = 1
+) -> Estimate:
+    """The mean of the values of each repeat, at least one: its interval as `ratio_over` says. `what` it is a mean of,
+    and what one value is called (`each`), for its method."""
     means, blocks = np.array([of_repeat.mean() for of_repeat in series]), sum(of_repeat.size for of_repeat in series)
-    value, method = float(means.mean()), f"mean log ratio of paired slices, {blocks} rounds"
+    value, method = float(means.mean()), f"{what}, {blocks} {each}"
     if len(series) >= FEWEST_RUNS:
         half = t_quantile(level, len(series) - 1) * float(means.std(ddof=1)) / math.sqrt(len(series))
-        return _estimate(value, half, f"{method} in {len(series)} repeats, t interval over repeats", level, len(series))
+        text = f"{method} in {len(series)} repeats, t interval over repeats"
+        return Estimate(value, unit, text, "derived", value - half, value + half, level, len(series))
     if len(series) > 1:
-        low, high = (float(math.exp(bound)) for bound in (means.min(), means.max()))
+        low, high = float(means.min()), float(means.max())
         text = f"{method} in 2 repeats, with their range; no confidence claimed"
-        return Estimate(math.exp(value), RATIO, text, "derived", low=low, high=high, n=2)
+        return Estimate(value, unit, text, "derived", low=low, high=high, n=2)
     error, independent = _within(series[0])
     if series[0].size < FEWEST_BLOCKS or independent < _LEAST_INDEPENDENT:
-        why_not = f"none below {FEWEST_BLOCKS} rounds and {_LEAST_INDEPENDENT:g} independent"
+        why_not = f"none below {FEWEST_BLOCKS} {each} and {_LEAST_INDEPENDENT:g} independent"
         n = max(1, int(independent))
-        return Estimate(math.exp(value), RATIO, f"{method} of one repeat", "derived", n=n, no_interval=why_not)
+        return Estimate(value, unit, f"{method} of one repeat", "derived", n=n, no_interval=why_not)
     asked = 1 - (1 - level) / looks
     half = t_quantile(asked, max(1.0, independent - 1)) * error
-    text = f"{method} of one repeat, t interval over rounds; not comparable across repeats"
+    text = f"{method} of one repeat, t interval over {each}; not comparable across repeats"
     text += f", each look at {asked:.4g}" if looks > 1 else ""
-    return _estimate(value, half, text, level, int(independent))
+    return Estimate(value, unit, text, "derived", value - half, value + half, level, int(independent))
 
 
 def _because(code: str, **numbers: float) -> Finding:
@@ -239,11 +252,6 @@ def _time(centred: Blocks) -> float:
     phi = float(centred[1:] @ centred[:-1]) / power
     phi = min(max(phi + (1 + 3 * phi) / n + 0.3 / math.sqrt(n), -0.4), 0.9)
     return (1 + phi) / (1 - phi)
-
-
-def _estimate(value: float, half: float, method: str, level: float, n: int) -> Estimate:
-    low, high = math.exp(value - half), math.exp(min(value + half, 700.0))
-    return Estimate(math.exp(value), RATIO, method, "derived", low=low, high=high, level=level, n=n)
 
 
 # Two groups of runs that took turns: the paired ratio of each rate, from the rows of their runs.
