@@ -80,8 +80,8 @@ class Gate:
             self._ledger = Ledger(":memory:")
 
     def admit(self, authorization: str | None, asked: Asked, dearest: Decimal | None) -> Admission:
-        """Reserve what it may use: prompt and longest answer, at the `dearest` token of any backend (None: no price is
-        known).
+        """Reserve what it may use: tokens of prompt and longest answer, and the money of that answer at the `dearest`
+        output token of any backend (None: no price is known).
 
         Raises Refusal: 401 without a key that is known, 403 for a model that is not its own, 429 over a limit a
         minute, 402 over the money of a day, each with the seconds after which it may ask again, and 503 where what was
@@ -98,7 +98,7 @@ class Gate:
         if client.limits.money is not None and dearest is None:
             raise Refusal(402, "this key has a limit of money, and no price of a token is known here")
         now_s = self._now_s()
-        money = tokens * dearest if dearest is not None else _NOTHING
+        money = answer_tokens(asked) * dearest if dearest is not None else _NOTHING
         self._reserve(owner.name, client, client.limits.of_need(Amounts(1, tokens, money)), now_s)
         return Admission(owner.name, tokens, money, client.day)
 
@@ -177,8 +177,12 @@ class Gate:
 
 def reserved_tokens(asked: Asked) -> int:
     """Tokens of prompt and answers that a request may use, before anybody has counted them."""
-    most = UNSAID_TOKENS if asked.most_tokens is None else asked.most_tokens
-    return -(-asked.prompt_bytes // _BYTES_PER_TOKEN) + most * asked.choices
+    return -(-asked.prompt_bytes // _BYTES_PER_TOKEN) + answer_tokens(asked)
+
+
+def answer_tokens(asked: Asked) -> int:
+    """The longest that its answers may become together."""
+    return (UNSAID_TOKENS if asked.most_tokens is None else asked.most_tokens) * asked.choices
 
 
 def refusal_of(limits: Limits, need: Amounts, grant: Grant) -> Refusal:

@@ -8,7 +8,8 @@ from decimal import Decimal
 from twinlens.gateway.outcome import Attempt, Failure, Outcome
 
 Price = Callable[[Attempt], Decimal | None]
-"""The price of a token at the backend of an attempt; None where it is not known."""
+"""The price of an output token at the backend of an attempt, in which the work on prompts is, as it was measured; None
+where it is not known."""
 _FREE: frozenset[Failure] = frozenset({"connect", "status"})
 """A server that was not reached, or that refused, has done no work."""
 
@@ -31,17 +32,21 @@ def used_tokens(outcome: Outcome) -> int | None:
 
 
 def used_money(outcome: Outcome, price: Price) -> Decimal | None:
-    """Of the same tokens, each at the price of its backend; None where tokens or a price are not known."""
+    """Of the output tokens of all attempts, each at the price of its backend; None where the tokens of an answer or a
+    price are not known."""
     worked = [each for each in outcome.attempts if each.failure not in _FREE]
-    if not worked:
-        return Decimal(0)
-    prompt, made = outcome.input_tokens, outcome.output_tokens
-    if prompt is None or made is None:
+    if worked and outcome.output_tokens is None:
         return None
-    served = next((each for each in reversed(worked) if not each.failure), worked[-1])
+    served = next((each for each in reversed(worked) if not each.failure), worked[-1] if worked else None)
     total = Decimal(0)
     for each in worked:
         if (costs := price(each)) is None:
             return None
-        total += costs * (prompt + (made if each is served else each.output_tokens))
+        total += costs * ((outcome.output_tokens or 0) if each is served else each.output_tokens)
     return total
+
+
+def measured_price(attempt: Attempt) -> Decimal | None:
+    """As the router knew it when it chose: the cost of an output token at the measured point."""
+    cost = attempt.route.chosen.cost
+    return None if cost is None else Decimal(repr(cost))

@@ -96,7 +96,7 @@ def route_rows(outcomes: Sequence[Outcome], first: int, origin_ns: int) -> pa.Ta
         [a.begin_ns - origin_ns for a in tries],
         first_ns,
     )
-    nested = dict(
+    nested: dict[str, Any] = dict(
         zip(("attempts", "failures", "begin_ns", "first_ns"), ((each, by_try) for each in of_tries), strict=True)
     )
     parts = list(zip(*candidates, strict=True)) or [()] * len(Candidate._fields)

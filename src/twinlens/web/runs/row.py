@@ -37,9 +37,10 @@ Stamp = tuple[int, int, int, int]
 class Row:
     """Facts of a run in words. `validity`: valid, provisional, not valid, running, unreadable or not judged yet.
 
-    `origin`: measured, simulated, quoted, replayed, interactive or traffic. `why`: why it may not be compared, "" where it may;
-    `doubt`: why it is provisional. `study`: the name that was asked. `metric`: the id of the sustained rate, `rate` its
-    value with its unit, `beside` interval and n, "" for none. `is_here`: this machine measured it, as far as is known.
+    `origin`: measured, simulated, quoted, replayed, interactive or traffic. `why`: why it may not be compared, "" where
+    it may; `doubt`: why it is provisional. `study`: the name that was asked. `metric`: the id of the sustained rate,
+    `rate` its value with its unit, `beside` interval and n, "" for none. `is_here`: this machine measured it, as far as
+    is known.
     """
 
     lens: str = ""
