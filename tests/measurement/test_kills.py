@@ -43,6 +43,8 @@ SHORT: dict[str, Any] = {
 }
 
 
+ONE_REPEAT = SHORT | {"protocol": SHORT["protocol"] | {"repeats": 1}}
+
 PAIRED: dict[str, Any] = {
     "options": {"pace": 1, "step_s": 0.02},
     "sweep": {"precision": ["fp32", "bf16"]},
@@ -73,6 +75,11 @@ def workers_of(out: Path) -> list[int]:
         if "twinlens.measurement.worker" in words and any(str(out) in word for word in words):
             found.append(process.pid)
     return found
+
+
+def worker_at_work(out: Path) -> int | None:
+    """A worker that says in its run's record that it measures it."""
+    return next((pid for pid in measuring(out) if pid in workers_of(out)), None)
 
 
 def measuring(out: Path) -> list[int]:
@@ -131,7 +138,7 @@ def test_a_request_to_stop_is_what_an_interrupt_is(tmp_path: Path, number: signa
 def test_a_run_outlives_the_terminal_when_it_was_asked_to(tmp_path: Path) -> None:
     """nohup: a signal that is ignored when a command starts stays so."""
     spec = tmp_path / "short.toml"
-    spec.write_text(dump(study_of(training("fake", **SHORT))))
+    spec.write_text(dump(study_of(training("fake", **ONE_REPEAT))))
     process = subprocess.Popen(
         ["nohup", *command("measure", spec, "--out", tmp_path / "out", "-q")],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -205,7 +212,7 @@ def test_two_commands_cannot_measure_into_one_folder(tmp_path: Path) -> None:
 
 def test_two_commands_that_begin_at_once_make_one_folder(tmp_path: Path) -> None:
     spec, out = tmp_path / "short.toml", tmp_path / "out"
-    spec.write_text(dump(study_of(training("fake", **SHORT))))
+    spec.write_text(dump(study_of(training("fake", **ONE_REPEAT))))
     both = [started(spec, out) for _ in range(2)]
     ends = sorted((process.wait(120), process.communicate()[1]) for process in both)
     assert [code for code, _ in ends] in ([0, 2], [0, 0])  # the slower one may come when all is over
@@ -239,10 +246,10 @@ def test_a_worker_that_is_interrupted_before_it_says_a_word_interrupts_the_study
 @pytest.mark.parametrize("asked", [SHORT, PAIRED], ids=["one by one", "by turns"])
 def test_the_same_command_goes_on_after_its_worker_alone_was_interrupted(asked: dict[str, Any], tmp_path: Path) -> None:
     spec, out = tmp_path / "spec.toml", tmp_path / "runs"
-    spec.write_text(dump(study_of(training("fake", **asked))), encoding="utf-8")
+    protocol = asked["protocol"] | {"repeats": 1, "duration_s": 1.0}
+    spec.write_text(dump(study_of(training("fake", **asked | {"protocol": protocol}))), encoding="utf-8")
     process = started(spec, out)
-    waited(lambda: set(workers_of(out)) & set(measuring(out)))
-    os.kill(next(pid for pid in measuring(out) if pid in workers_of(out)), signal.SIGINT)
+    os.kill(waited(lambda: worker_at_work(out)), signal.SIGINT)
     process.communicate(timeout=180)
     assert process.returncode == 130
     again = started(spec, out)

@@ -160,12 +160,14 @@ def test_a_broken_neighbour_does_not_stop_a_study(tmp_path: Path) -> None:
     assert len(measure_study(study_of(training("fake")), tmp_path).runs) == 1
 
 
-def test_a_run_that_fails_is_kept_and_the_others_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("isolate", "repeats"), [(True, 1), (False, 2)])
+def test_a_run_that_fails_is_kept_and_the_others_go_on(tmp_path: Path, isolate: bool, repeats: int) -> None:
     sweep = {"executor.options.fail_at": [3, 10**6], "precision": ["fp32"]}
-    outcome = measure_study(study_of(training("fake", sweep=sweep, protocol=ISOLATED | {"repeats": 2})), tmp_path)
+    protocol = {"isolate": isolate, "repeats": repeats}
+    outcome = measure_study(study_of(training("fake", sweep=sweep, protocol=protocol)), tmp_path)
     states = sorted((run.state, run.table.num_rows) for run in outcome.runs)
-    assert states == [("failed", 3), ("failed", 3), ("finished", 5), ("finished", 5)]
-    assert len(outcome.failures) == 2
+    assert states == [("failed", 3)] * repeats + [("finished", 5)] * repeats
+    assert len(outcome.failures) == repeats
     assert "fails at row 3, as asked" in str(outcome.failures[0])
     failed = next(run for run in outcome.runs if run.state == "failed")
     assert failed.error == "the fake executor fails at row 3, as asked"

@@ -28,7 +28,6 @@ from twinlens.measurement.summary_file import summary_of
 from twinlens.record.run import Run
 from twinlens.record.samples import TELEMETRY_SCHEMA, Sample
 from twinlens.record.store import find_runs, read_run
-from twinlens.spec.model.reference import load_model
 from twinlens.stats.run_summary import summarise
 
 REAL = {"pace": 1, "step_s": 0.02, "a_s": 0.01, "b_s": 0.0, "c_s": 0.005}
@@ -180,8 +179,6 @@ measure_study(study_of(json.loads(sys.argv[2])), Path(sys.argv[1]), told)
 
 def begun(out: Path, data: dict[str, Any]) -> subprocess.Popen[str]:
     """A paired study in a process of its own, whose points have rows."""
-    import json
-
     here = str(Path(__file__).parents[1])
     process = subprocess.Popen(
         [sys.executable, "-c", BEGIN, str(out), json.dumps(data), here], stdout=subprocess.PIPE, text=True,
@@ -257,15 +254,19 @@ def test_progress_only_grows(tmp_path: Path) -> None:
 
 
 def test_a_point_that_cannot_open_says_so_and_leaves_nothing_up(tmp_path: Path) -> None:
-    folder = tmp_path / "torn"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(load_model("tiny").config), encoding="utf-8")
-    (folder / "model.safetensors").write_bytes(b"torn")
-    data = training("torch", model=str(folder), sweep=TWO, protocol=SLICES)
-    with pytest.raises(BadInput, match=r"fp32, repeat 0: the weights in .* cannot be loaded"):
+    """The client opens its certificates in the worker: a point that fails there, without 7 s for torch in each."""
+    data = inference(
+        "openai-http",
+        options={"url": "https://127.0.0.1:9/v1", "probe": False, "ca_file": str(tmp_path / "none.pem")},
+        arrival={"kind": "closed"},
+        sweep={"concurrency": [1, 2]},
+        protocol=SLICES,
+    )
+    with pytest.raises(BadInput, match=r"as-served, repeat 0: executor.options.ca_file .* cannot be read"):
         measure_study(study_of(data), tmp_path / "runs")
-    found = {run.spec.point.precision: run.state for run in find_runs(tmp_path / "runs")}
-    assert found == {"fp32": "failed", "bf16": "interrupted"}
+    found = {run.spec.point.concurrency: run.state for run in find_runs(tmp_path / "runs")}
+    assert found == {1: "failed", 2: "interrupted"}
+    assert not [run for run in find_runs(tmp_path / "runs") if psutil.pid_exists(run_json(run)["pid"])]
 
 
 def test_points_that_do_not_fit_together_are_refused_with_their_sum(tmp_path: Path) -> None:
