@@ -1,0 +1,35 @@
+"""All that watches one process of a gateway, in one: rows, counters, and spans where they are asked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from twinlens.gateway.outcome import Outcome
+from twinlens.gateway.settings import GatewaySettings
+from twinlens.gateway.watch.day import Front
+from twinlens.gateway.watch.prometheus import Counters
+from twinlens.gateway.watch.records import Records
+from twinlens.gateway.watch.telemetry import Telemetry
+
+
+class Watching(Records):
+    """Records that count too. Raises BadInput (TL283) for telemetry that cannot be sent."""
+
+    def __init__(self, out: Path, front: Front, settings: GatewaySettings) -> None:
+        self.counters = Counters()
+        self._telemetry: Telemetry | None = None
+        if settings.telemetry_url:
+            self._telemetry = Telemetry(settings.telemetry_url, instance=str(os.getpid()))
+        super().__init__(out, front, longest_s=settings.deadline_s)
+
+    def add(self, outcome: Outcome) -> None:
+        super().add(outcome)
+        self.counters.add(outcome)
+        if self._telemetry is not None:
+            self._telemetry.add(outcome)
+
+    def close(self) -> None:
+        super().close()
+        if self._telemetry is not None:
+            self._telemetry.close()
