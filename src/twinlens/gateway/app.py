@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -27,8 +28,11 @@ from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.failover import Failover
 from twinlens.gateway.relay.resume import gives_token_ids
 from twinlens.gateway.routing.router import Router
-from twinlens.gateway.settings import GatewaySettings
+from twinlens.gateway.settings import GatewaySettings, is_loopback
+from twinlens.gateway.standing import standing_of
 from twinlens.gateway.watch.records import Records
+from twinlens.gateway.watch.tally import Tally
+from twinlens.record.store import now_utc, write_json
 
 ROUTE_HEADER, BACKEND_HEADER = "X-Twinlens-Route", "X-Twinlens-Backend"
 _BODY_S = 30.0
@@ -38,9 +42,12 @@ class App:
     """One gateway in one process. `application` is what aiohttp runs. Settings can be put in place of others while it
     runs: requests on their way keep those that they began with."""
 
-    def __init__(self, settings: GatewaySettings, backends: Sequence[Backend], gate: Gate, records: Records) -> None:
+    def __init__(self, settings: GatewaySettings, backends: Sequence[Backend], gate: Gate, records: Records,
+                 kept_in: Path | None = None) -> None:  # fmt: skip
         self.settings, self.gate, self.records = settings, gate, records
         self.router = Router(backends, settings)
+        self._kept_in = kept_in
+        self.tally, self._started_utc = Tally(), now_utc()
         self._sessions: dict[str, tuple[aiohttp.ClientSession, tuple[str, str, str]]] = {}
         self._left: list[aiohttp.ClientSession] = []
         self._leaving: set[asyncio.Task[None]] = set()
@@ -55,6 +62,7 @@ class App:
         post("/v1/embeddings", self._embeddings)
         get("/v1/models", self._models)
         get("/health", self._health)
+        get("/gateway", self._gateway)
 
     async def _connected(self, app: web.Application) -> AsyncIterator[None]:
         await self._connect()
@@ -71,6 +79,8 @@ class App:
         while True:
             await asyncio.sleep(FLUSH_S)
             self.gate.flush()
+            if self._kept_in is not None:
+                await asyncio.to_thread(write_json, self._kept_in, self.standing())
 
     async def _connect(self) -> None:
         """Connections to the backends that have none; those whose backend is gone are closed once they are idle."""
@@ -155,6 +165,7 @@ class App:
             outcome.end_ns = time.monotonic_ns()
             if admission is not None:
                 self.gate.settle(admission, used_tokens(outcome), used_money(outcome, _price_at))
+            self.tally.add(outcome)
             self.records.add(outcome)
 
     async def _answer(self, request: web.Request, outcome: Outcome) -> web.StreamResponse:
@@ -175,6 +186,15 @@ class App:
         names |= {each.name: "alias" for each in self.settings.alias}
         listed = [{"id": name, "object": "model", "created": 0, "owned_by": by} for name, by in names.items()]
         return web.json_response({"object": "list", "data": listed})
+
+    def standing(self) -> dict[str, Any]:
+        """What this gateway is doing, as plain data."""
+        return standing_of(self.settings, self.router, self.gate, self.tally, self._started_utc)
+
+    async def _gateway(self, request: web.Request) -> web.Response:
+        if not is_loopback(request.remote or ""):
+            raise web.HTTPForbidden
+        return web.json_response(self.standing())
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
