@@ -115,6 +115,7 @@ class Kept(Records):
     """Outcomes, kept."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.outcomes: list[Outcome] = []
 
     def add(self, outcome: Outcome) -> None:

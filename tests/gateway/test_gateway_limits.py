@@ -55,14 +55,14 @@ def test_tokens_are_settled_from_what_the_backend_counted() -> None:
 
 
 def test_money_of_a_day_is_spent_by_the_price_of_the_backend_that_answered() -> None:
-    key, settings = key_of("a", money_per_day="0.00005 USD")
+    key, settings = key_of("a", money_per_day="0.00004 USD")
 
     async def run() -> None:
         async with scripted(whole) as a:
             backend = Backend("a", a.url, "m", token_price=PRICED)
             async with gateway_of(backend, keys=[settings]) as served:
                 asked = [await served.ask(CHAT, Authorization=f"Bearer {key}") for _ in range(3)]
-        assert [status for status, _ in asked] == [200, 200, 402], "11 tokens at 2 USD a million, twice"
+        assert [status for status, _ in asked] == [200, 200, 402], "8 output tokens at 2 USD a million, twice"
 
     asyncio.run(run())
 

@@ -30,6 +30,7 @@ from twinlens.gateway.relay.resume import gives_token_ids
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings, is_loopback
 from twinlens.gateway.standing import standing_of
+from twinlens.gateway.watch.prometheus import Counters
 from twinlens.gateway.watch.records import Records
 from twinlens.gateway.watch.tally import Tally
 from twinlens.record.store import now_utc, write_json
@@ -47,6 +48,7 @@ class App:
         self.settings, self.gate, self.records = settings, gate, records
         self.router = Router(backends, settings)
         self._kept_in = kept_in
+        self._counters = Counters()
         self.tally, self._started_utc = Tally(), now_utc()
         self._sessions: dict[str, tuple[aiohttp.ClientSession, tuple[str, str, str]]] = {}
         self._left: list[aiohttp.ClientSession] = []
@@ -63,6 +65,7 @@ class App:
         get("/v1/models", self._models)
         get("/health", self._health)
         get("/gateway", self._gateway)
+        get("/metrics", self._metrics)
 
     async def _connected(self, app: web.Application) -> AsyncIterator[None]:
         await self._connect()
@@ -166,6 +169,7 @@ class App:
             if admission is not None:
                 self.gate.settle(admission, used_tokens(outcome), used_money(outcome, _price_at))
             self.tally.add(outcome)
+            self._counters.add(outcome)
             self.records.add(outcome)
 
     async def _answer(self, request: web.Request, outcome: Outcome) -> web.StreamResponse:
@@ -191,13 +195,25 @@ class App:
         """What this gateway is doing, as plain data."""
         return standing_of(self.settings, self.router, self.gate, self.tally, self._started_utc)
 
+    async def _metrics(self, request: web.Request) -> web.Response:
+        _refuse_strangers(request)
+        in_flight = [(each.name, self.router.states[each.name].load.in_flight) for each in self.router.backends]
+        waiting = len(self._failover.queue) if self._failover is not None else 0
+        page = self._counters.page(in_flight, waiting, self.records.lost)
+        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
     async def _gateway(self, request: web.Request) -> web.Response:
-        if not is_loopback(request.remote or ""):
-            raise web.HTTPForbidden
+        _refuse_strangers(request)
         return web.json_response(self.standing())
 
     async def _health(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
+
+
+def _refuse_strangers(request: web.Request) -> None:
+    """Pages that name backends and clients are this machine's."""
+    if not is_loopback(request.remote or ""):
+        raise web.HTTPForbidden
 
 
 def _where(backend: Backend) -> tuple[str, str, str]:

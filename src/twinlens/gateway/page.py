@@ -8,7 +8,7 @@ from typing import Any
 from twinlens.record.codec import decode
 from twinlens.record.estimate import Estimate
 from twinlens.reporting.display import bounds, clean, value
-from twinlens.reporting.document.block import Block, Cell, Document, Line, Table, Title, Tone, row
+from twinlens.reporting.document.block import Block, Cell, Document, Line, Table, Title, row
 
 _WELL = "ok"
 _ENDINGS = {

@@ -19,6 +19,8 @@ from twinlens.gateway.limits.gate import Gate
 from twinlens.gateway.limits.ledger import Ledger, holding
 from twinlens.gateway.routing.asking import keep_asking
 from twinlens.gateway.settings import CODE, GatewaySettings, read_settings
+from twinlens.gateway.standing import FILE
+from twinlens.gateway.watch.day import Front
 from twinlens.gateway.watch.records import Records
 from twinlens.gateway.workers import run_workers
 from twinlens.system.interrupts import raising_interrupts
@@ -55,15 +57,22 @@ def gateway(config: Path, *, port: int | None = None, started: Say, say: Say) ->
 
 
 async def serve(
-    config: Path, settings: GatewaySettings, ups: Mapping[str, Up], listening: socket.socket, started: Say, say: Say
-) -> None:
-    """One process of it."""
+    config: Path, settings: GatewaySettings, ups: Mapping[str, Up], listening: socket.socket, started: Say, say: Say,
+    process: int | None = None,
+) -> None:  # fmt: skip
+    """One process of it; `process`: which, where there are several."""
     ended, changed = asyncio.Event(), asyncio.Event()
     for number, event in ((signal.SIGINT, ended), (signal.SIGTERM, ended), (signal.SIGHUP, changed)):
         with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or a thread of a test
             asyncio.get_running_loop().add_signal_handler(number, event.set)
-    ledger = Ledger(config.parent / settings.out / LEDGER)
-    app = App(settings, backends_of(settings, ups, config.parent), Gate(settings, ledger), Records())
+    out = config.parent / settings.out
+    backends = backends_of(settings, ups, config.parent)
+    plain = tuple({"name": each.name, "url": each.url, "identity": each.identity} for each in backends)
+    front = Front(url_of(listening), plain, process)
+    app = App(
+        settings, backends, Gate(settings, Ledger(out / LEDGER)), Records(out, front, longest_s=settings.deadline_s),
+        out / (FILE if process is None else f"{Path(FILE).stem}-{process}.json"),
+    )  # fmt: skip
     async with running(app, listening):
         started(url_of(listening))
         following = asyncio.create_task(follow(app, config, ups, changed, say))

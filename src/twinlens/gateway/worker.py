@@ -1,4 +1,4 @@
-"""`python -m twinlens.gateway.worker CONFIG PORT LAUNCHED`: one process of a gateway that has several."""
+"""`python -m twinlens.gateway.worker CONFIG PORT LAUNCHED NUMBER`: one process of a gateway that has several."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from twinlens.gateway.settings import read_settings
 from twinlens.system.document import json_of
 
 
-def main(config: str, port: str, launched: str) -> int:
+def main(config: str, port: str, launched: str, number: str) -> int:
     """Serve until it is told to end; the exit code. `launched`: address and model of servers that its parent started,
     by backend."""
     try:
         settings = read_settings(Path(config))
         ups = {name: Up(*told) for name, told in json_of(launched).items()}
         listening = listen(settings.host, int(port), shared=True)
-        asyncio.run(serve(Path(config), settings, ups, listening, lambda url: None, _say))
+        asyncio.run(serve(Path(config), settings, ups, listening, lambda url: None, _say, int(number)))
     except TwinlensError as error:
         _say(f"twinlens: {error} (twinlens explain {error.code})")
         return error.exit_code
@@ -32,4 +32,4 @@ def _say(sentence: str) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(*sys.argv[1:4]))
+    raise SystemExit(main(*sys.argv[1:5]))

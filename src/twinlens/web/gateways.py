@@ -52,14 +52,19 @@ def _standings(folders: Iterable[Path]) -> list[tuple[Path, Any]]:
             found.append((path, read_json(path)))
         except (OSError, ValueError, BadInput):
             continue
-    return sorted(found, key=lambda each: str(each[1].get("at_utc", "")) if isinstance(each[1], dict) else "")[::-1][:_MOST]
+    return sorted(found, key=lambda each: _when(each[1]), reverse=True)[:_MOST]
+
+
+def _when(plain: Any) -> str:
+    return str(plain.get("at_utc", "")) if isinstance(plain, dict) else ""
 
 
 def _document(path: Path, plain: Any) -> Document:
     try:
         return gateway_document(plain, str(path.parent))
     except (KeyError, TypeError, ValueError, AttributeError):
-        return Document.of("Gateway", clean(str(path.parent), 200), [Line(f"{clean(path.name)} is no standing of a gateway.")])
+        said = Line(f"{clean(path.name)} is no standing of a gateway.")
+        return Document.of("Gateway", clean(str(path.parent), 200), [said])
 
 
 def _joined(documents: list[Document]) -> Document:

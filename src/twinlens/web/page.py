@@ -22,7 +22,8 @@ from twinlens.web.door import FORM
 from twinlens.web.place import place_of
 
 NAVIGATION = (("/", "Home"), ("/runs", "Runs"), ("/compare", "Compare"), ("/plan", "Plan"), ("/claim", "Claims"),
-              ("/lab", "Batching lab"), ("/measure", "Measure"), ("/chat", "Chat"), ("/explain", "Words"))  # fmt: skip
+              ("/lab", "Batching lab"), ("/measure", "Measure"), ("/chat", "Chat"), ("/gateway", "Gateway"),
+              ("/explain", "Words"))  # fmt: skip
 MEANING = "/explain/"
 AS = "as"
 """The word of an address that asks for another form of the same answer: json, html, markdown."""

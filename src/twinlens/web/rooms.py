@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from aiohttp import web
 
 from twinlens.web.ask.room import add as _ask
+from twinlens.web.gateways import add as _gateways
 from twinlens.web.playground.room import add as _playground
 from twinlens.web.runs.room import add as _runs
 from twinlens.web.static_files import static_file
@@ -16,7 +17,7 @@ Room = Callable[[web.Application], None]
 
 
 def rooms() -> Sequence[Room]:
-    return (_files, _ask, _runs, _work, _playground)
+    return (_files, _ask, _runs, _work, _playground, _gateways)
 
 
 def _files(app: web.Application) -> None:
