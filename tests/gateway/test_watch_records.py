@@ -15,7 +15,7 @@ from twinlens.gateway.backend import Backend
 from twinlens.gateway.outcome import Attempt, Outcome
 from twinlens.gateway.routing.route import Band, Candidate, Route
 from twinlens.gateway.watch.columns import request_rows
-from twinlens.gateway.watch.day import Front, routes_of
+from twinlens.gateway.watch.day import Day, Front, routes_of
 from twinlens.gateway.watch.records import Records
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import read_run
@@ -118,3 +118,14 @@ def test_a_disk_that_is_full_loses_rows_and_says_so(tmp_path: Path) -> None:
     records.close()
     assert records.lost == 1
     assert records.trouble
+
+
+def test_a_day_that_is_over_is_summarised_by_a_process_of_its_own(tmp_path: Path) -> None:
+    now_ns = time.monotonic_ns()
+    day = Day(tmp_path, "2027-01-15", FRONT, [answered(now_ns)], now_ns)
+    day.end(waits=False)
+    until_s = time.monotonic() + 60
+    while not (day.folder / "summary.json").exists() and time.monotonic() < until_s:
+        time.sleep(0.05)
+    assert read_run(day.folder).is_finished
+    assert (day.folder / "summary.json").exists()

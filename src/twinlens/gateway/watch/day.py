@@ -26,6 +26,9 @@ from twinlens.version import __version__
 
 TRAFFIC = "traffic"
 """The code of the finding by which a run says that clients came as they liked: nothing ranks it."""
+_SUMMARISE = (
+    "import pathlib, sys; from twinlens.gateway.watch.day import summarise; summarise(pathlib.Path(sys.argv[1]))"
+)
 _ROUTES, _BACKENDS = "routes.arrows", "backends.json"
 
 
@@ -75,7 +78,7 @@ class Day:
         update_run(self.folder, asked=spec.to_dict(), fingerprint=spec.fingerprint(), facts=encode(self._facts()))
         end_run(self.folder, "finished", rows=self.count)
         if not waits:
-            command = [sys.executable, "-m", "twinlens.gateway.watch.day", str(self.folder)]
+            command = [sys.executable, "-c", _SUMMARISE, str(self.folder)]
             subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
             return
@@ -132,7 +135,3 @@ def summarise(folder: Path) -> None:
     from twinlens.measurement.summary_file import store_summary
 
     store_summary(read_run(folder))
-
-
-if __name__ == "__main__":
-    summarise(Path(sys.argv[1]))

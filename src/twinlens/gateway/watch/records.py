@@ -24,12 +24,15 @@ class Records:
     """Takes each outcome once, and writes them from a thread of its own. Without a place it writes nothing.
 
     A request belongs to the day in which it came; a day is over when no request of it can be on its way any more,
-    `longest_s` after midnight. `lost`: rows that could not be written, `trouble`: why, "" where all is well.
+    `longest_s` after midnight. `also`: told of each outcome by the same thread, after it was written. `lost`: rows
+    that could not be written, `trouble`: why, "" where all is well.
     """
 
     def __init__(self, out: Path | None = None, front: Front | None = None, *, longest_s: float = 600.0,
-                 wall_s: Callable[[], float] = time.time) -> None:  # fmt: skip
+                 wall_s: Callable[[], float] = time.time,
+                 also: tuple[Callable[[Outcome], None], ...] = ()) -> None:  # fmt: skip
         self._out, self._front, self._longest_s, self._wall_s = out, front, longest_s, wall_s
+        self._also = also
         self._taken: deque[Outcome] = deque()
         self._days: dict[str, Day] = {}
         self._begun_ns, self._not_before_s = time.monotonic_ns(), 0.0
@@ -82,6 +85,9 @@ class Records:
                 self.trouble = str(error)
                 self._not_before_s = time.monotonic() + _AGAIN_S
                 self._days.pop(name, None)
+        for each in outcomes:
+            for tell in self._also:
+                tell(each)
 
     def _add(self, name: str, outcomes: list[Outcome], behind_ns: int) -> None:
         if name in self._days:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from twinlens.gateway.outcome import Outcome
 from twinlens.gateway.settings import GatewaySettings
 from twinlens.gateway.watch.day import Front
 from twinlens.gateway.watch.prometheus import Counters
@@ -14,20 +13,16 @@ from twinlens.gateway.watch.telemetry import Telemetry
 
 
 class Watching(Records):
-    """Records that count too. Raises BadInput (TL283) for telemetry that cannot be sent."""
+    """Records that count too, in the thread of the rows. Raises BadInput (TL283) for telemetry that cannot be sent."""
 
     def __init__(self, out: Path, front: Front, settings: GatewaySettings) -> None:
         self.counters = Counters()
         self._telemetry: Telemetry | None = None
+        also = [self.counters.add]
         if settings.telemetry_url:
             self._telemetry = Telemetry(settings.telemetry_url, instance=str(os.getpid()))
-        super().__init__(out, front, longest_s=settings.deadline_s)
-
-    def add(self, outcome: Outcome) -> None:
-        super().add(outcome)
-        self.counters.add(outcome)
-        if self._telemetry is not None:
-            self._telemetry.add(outcome)
+            also.append(self._telemetry.add)
+        super().__init__(out, front, longest_s=settings.deadline_s, also=tuple(also))
 
     def close(self) -> None:
         super().close()
