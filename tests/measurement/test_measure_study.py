@@ -189,7 +189,7 @@ def test_the_worker_says_bad_input_as_bad_input(tmp_path: Path) -> None:
     assert run.state == "failed"
 
 
-TURNS = ISOLATED | {"pairing": "slices", "slice_s": 0.5}
+TURNS = ISOLATED | {"pairing": "slices", "slice_s": 0.5, "duration_s": 1.0}
 """Four processes, each of which loads torch for 7 s."""
 
 
@@ -199,7 +199,7 @@ def test_a_precision_the_device_lacks_is_on_record_and_the_study_goes_on_once(
     tmp_path: Path, protocol: dict[str, Any]
 ) -> None:
     sweep = {"precision": ["fp8", "fp32"]}
-    protocol = protocol | {"repeats": 2, "duration_s": 1.0}
+    protocol = protocol | {"repeats": 2}
     study = study_of(training("torch", sweep=sweep, executor={"device": "cpu"}, protocol=protocol))
     outcome = measure_study(study, tmp_path)
     assert not outcome.failures
