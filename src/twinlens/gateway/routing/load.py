@@ -37,8 +37,9 @@ class Load:
     tokens: float = 0.0
     bytes: float = 0.0
     counted: int = 0
+    token_bytes: float = ASSUMED_BYTES
     request_s: float = 0.0
-    view: tuple[int, int, float, float, float, float] | None = None
+    view: tuple[int, int, float, float, float, float, float] | None = None
     view_until_ns: int = 0
     """What predictions take of it alone (predict.py), None since something began or ended."""
 
@@ -48,8 +49,7 @@ class Load:
 
     def tokens_of(self, prompt_bytes: int) -> float:
         """Tokens of a prompt: by the bytes of a token of what this server counted so far; 4 until it counted any."""
-        each = self.bytes / self.tokens if self.tokens else ASSUMED_BYTES
-        return max(1.0, prompt_bytes / each)
+        return max(1.0, prompt_bytes / self.token_bytes)
 
     def counts(self, prompt_bytes: int, tokens: int) -> None:
         """The server counted the tokens of a prompt."""
@@ -57,6 +57,7 @@ class Load:
             self.bytes = self.bytes * _BYTES_WEIGHT + prompt_bytes
             self.tokens = self.tokens * _BYTES_WEIGHT + tokens
             self.counted += 1
+            self.token_bytes = self.bytes / self.tokens
 
     def answered(self, tokens: int, took_s: float) -> None:
         """An answer had so many tokens, and took so long."""

@@ -16,9 +16,9 @@ _MOST_BUSY = 0.9
 
 _VIEW_NS = 20_000_000
 """How long what is in flight may be taken for unchanged where nothing begins or ends: contexts grow meanwhile."""
-View = tuple[int, int, float, float, float, float]
-"""Rows that decode, rows beside a new one with itself, context, half a step, seconds of the prompts that wait, and by
-how much prompts of others slow decoding."""
+View = tuple[int, int, float, float, float, float, float]
+"""Rows that decode, rows beside a new one with itself, context, half a step, seconds of the prompts that wait, by how
+much prompts of others slow decoding, and seconds of a step with a new one that decodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Predictor:
     after_s: float
     budget: int
     seats: int
+    line: tuple[float, float, float] | None = None
+    """Seconds of a token of context, of a token beyond one a row, and of a pair, where the law has one part."""
 
     def both_s(self, load: Load, now_ns: int, prompt: float, answer: float) -> tuple[float, float]:
         """TTFT and TPOT in seconds of a request of so many tokens that would be sent now.
@@ -40,11 +42,10 @@ class Predictor:
         the next one together. Without a free seat it waits for as many answers to end as are too many. Constant work,
         however much is in flight.
         """
-        step = self.step
         if load.view is None or now_ns > load.view_until_ns:
             load.view = self._view(load, now_ns)
             load.view_until_ns = now_ns + _VIEW_NS
-        rows, beside, context, half_s, others_s, slower = load.view
+        rows, beside, context, half_s, others_s, slower, base_s = load.view
         ahead_s, tokens, squares = half_s, prompt, prompt * prompt
         if load.waiting:
             since_s, started_s = (now_ns - load.moved_ns) / 1e9, 0.0 if load.is_moving else self.before_s + half_s
@@ -52,12 +53,17 @@ class Predictor:
                 ahead_s = max(half_s, others_s + started_s - since_s)
             else:
                 tokens, squares = tokens + load.waiting_tokens, squares + load.waiting_squares
+        line, read = self.line, load.waiting_tokens + prompt + answer / 2
+        beyond = tokens - beside + rows
         if tokens > self.budget - rows:
             own_s = self._prompts_s(tokens, squares, beside, rows, context)
+        elif line is not None:
+            own_s = base_s + (line[1] * beyond if beyond > 0 else 0.0) + line[2] * squares / 2
         else:
-            own_s = step(beside, context, max(0.0, tokens - beside + rows), squares / 2)
+            own_s = self.step(beside, context, max(0.0, beyond), squares / 2)
         ttft_s = self.before_s + ahead_s + own_s + self.after_s
-        tpot_s = step(beside, context + load.waiting_tokens + prompt + answer / 2) * slower
+        decode_s = base_s + line[0] * read if line is not None else self.step(beside, context + read)
+        tpot_s = decode_s * slower
         over = load.waiting + rows + 1 - self.seats
         if over > 0:
             ttft_s += over * load.answer_tokens * tpot_s / self.seats
@@ -77,9 +83,10 @@ class Predictor:
             others_s = self._prompts_s(load.waiting_tokens, load.waiting_squares, rows + waiting, rows, context)
         beside = min(rows + waiting + 1, self.seats)
         mean = load.prompt_mean
-        extra_s = step(beside + 1, context, mean, mean * mean / 2) - step(beside, context)
+        base_s = step(beside, context)
+        extra_s = step(beside + 1, context, mean, mean * mean / 2) - base_s
         slower = 1.0 / (1.0 - min(_MOST_BUSY, load.rate_per_s(now_ns) * extra_s))
-        return rows, beside, context, half_s, others_s, slower
+        return rows, beside, context, half_s, others_s, slower, base_s
 
     def _prompts_s(self, tokens: float, squares: float, beside: float, rows: int, context: float) -> float:
         """Seconds of the steps that take prompts of so many tokens, and decode `rows` others meanwhile."""
@@ -99,5 +106,9 @@ def predictor(law: StepLaw, rules: Rules, mean_tokens: float) -> Predictor:
     seats = rules.max_num_seqs
     if rules.num_gpu_blocks is not None:
         seats = min(seats, int(rules.num_gpu_blocks * rules.block_size / (mean_tokens + rules.block_size / 2)))
-    step = law.parts[0].at if len(law.parts) == 1 else law.seconds
-    return Predictor(step, law.before_s, law.after_s, rules.max_num_batched_tokens, max(1, seats))
+    part = law.parts[0]
+    is_line = len(law.parts) == 1
+    return Predictor(
+        part.at if is_line else law.seconds, law.before_s, law.after_s, rules.max_num_batched_tokens, max(1, seats),
+        (part.context_s, part.token_s, part.pair_s) if is_line else None,
+    )  # fmt: skip

@@ -18,6 +18,9 @@ from twinlens.gateway.routing.served import cost_of
 if TYPE_CHECKING:  # reading runs is heavy, and a gateway without them does not
     from twinlens.gateway.routing.measured import Measured
 
+_candidate = _band = tuple.__new__
+"""Without the checks of a named tuple, which would be a third of a decision."""
+_NOTHING = ("", "")
 _SURELY = 0.7
 """Of the tokens that bytes seem to be: as many as a prompt has at least, when it is refused for its length."""
 
@@ -63,7 +66,7 @@ class State:
 
     def out(self, asked: Asked, now_ns: int) -> tuple[str, str]:
         """Why it may not be asked: of which kind, and in words; ("", "") where it may."""
-        backend = self.backend
+        backend, health = self.backend, self.health
         if asked.kind not in backend.endpoints:
             return "endpoint", f"it has no {asked.kind}"
         if backend.longest_tokens is not None:
@@ -72,19 +75,28 @@ class State:
                 return "window", f"prompt and answer are beyond its {backend.longest_tokens} tokens"
         if backend.most_in_flight is not None and self.load.in_flight >= backend.most_in_flight:
             return "full", f"it has the {backend.most_in_flight} that it may have"
-        why = self.health.out(now_ns)
-        return ("rest", why) if why else ("", "")
+        if health.rests_until_ns == 0:
+            return _NOTHING
+        why = health.out(now_ns)
+        return ("rest", why) if why else _NOTHING
 
     def candidate(self, asked: Asked, now_ns: int, out: str = "") -> Candidate:
         """As it stands in a decision."""
         if self.known is None or out:
             return Candidate(self.backend.name, self.load.in_flight, None, None, self.cost, self.joules, out)
-        prompt = self.load.tokens_of(asked.prompt_bytes)
-        ttft_s, tpot_s = self.known.both_s(self.load, now_ns, prompt, self.answer_of(asked))
-        return Candidate(
-            self.backend.name, self.load.in_flight, self.ttft.band(ttft_s), self.tpot.band(tpot_s), self.cost,
-            self.joules,
-        )  # fmt: skip
+        load = self.load
+        answer, most = load.answer_tokens, asked.most_tokens
+        if most is not None and most < answer:
+            answer = most
+        prompt = asked.prompt_bytes / load.token_bytes
+        ttft_s, tpot_s = self.known.both_s(load, now_ns, prompt if prompt > 1.0 else 1.0, answer)
+        first, later = self.ttft.factors, self.tpot.factors
+        return _candidate(Candidate, (
+            self.backend.name, load.waiting + load.decoding,
+            None if first is None else _band(Band, (ttft_s * first[0], ttft_s * first[1], ttft_s * first[2])),
+            None if later is None else _band(Band, (tpot_s * later[0], tpot_s * later[1], tpot_s * later[2])),
+            self.cost, self.joules, "",
+        ))  # fmt: skip
 
     def free_in_s(self, now_ns: int) -> float:
         """Seconds until a further request may come: by the law; without one, by how long requests took so far; 1 s
