@@ -271,3 +271,23 @@ def test_a_faster_second_backend_wins_and_the_loser_is_cancelled() -> None:
         assert {each.backend: each.failure for each in served.told[0].attempts} == {"a": "hedged", "b": ""}
 
     through(hangs, check, hedging={"share": 0.2})
+
+
+def test_a_client_that_goes_with_its_whole_answer_has_not_left() -> None:
+    async def lingers(to: Conversation) -> None:
+        await to.head()
+        await to.event("once", "stop")
+        await to.done()
+        await asyncio.sleep(5)
+
+    async def check(served: Served, a: Scripted, b: Scripted) -> None:
+        asked = {**CHAT, "stream": True}
+        async with aiohttp.ClientSession() as client, client.post(f"{served.url}/chat/completions", json=asked) as got:
+            await got.read()
+        for _ in range(200):
+            if served.told:
+                break
+            await asyncio.sleep(0.02)
+        assert [each.ending for each in served.told] == ["ok"]
+
+    through(lingers, check)

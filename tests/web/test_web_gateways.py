@@ -12,7 +12,6 @@ from tests.gateway.scripted import CHAT, Conversation, gateway_of, scripted, who
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.page import gateway_document
 from twinlens.reporting.document.html import html
-from twinlens.reporting.document.terminal import screen
 from twinlens.web.gateways import _document, _standings
 
 
@@ -44,8 +43,7 @@ def test_the_page_says_what_was_answered_by_whom_and_what_clients_never_saw(tmp_
     assert "3 of 4 requests were answered to their end" in text
     assert "1 refused" in text
     assert "not measured" in text
-    shown = screen(_document(path, found), whole=True)
-    assert "attempts were made again" in str(getattr(shown, "plain", shown)) or "attempts were made again" in text
+    assert "attempts at another backend" in text
     page = html(gateway_document(plain, "gateway"))
     for word in ("in flight", "TTFT p90", "not measured", "round-robin"):
         assert word in page

@@ -162,7 +162,8 @@ class App:
             outcome.error = "the request took longer than it may"
             return Refusal(504 if outcome.attempts else 408, outcome.error).answer()
         except (asyncio.CancelledError, ConnectionError):
-            outcome.ending, outcome.error = "left", outcome.error or "the client left before the end"
+            if not outcome.is_sent:
+                outcome.ending, outcome.error = "left", outcome.error or "the client left before the end"
             raise
         finally:
             outcome.end_ns = time.monotonic_ns()

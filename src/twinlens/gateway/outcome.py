@@ -55,6 +55,8 @@ class Outcome:
     status: int = 200
     error: str = ""
     queued_ns: int = 0
+    is_sent: bool = False
+    """All of the answer was handed to the connection: a client that leaves now has it."""
     money: Decimal | None = None
     """What it cost, with all attempts; None where no price or no count is known."""
 

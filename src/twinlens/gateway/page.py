@@ -32,8 +32,8 @@ def _blocks(of: Mapping[str, Any]) -> Iterator[Block]:
         yield Line("No request has come yet.", is_lead=True)
     told = [f"{requests[name]} {word}" for name, word in _ENDINGS.items() if name != _WELL and requests.get(name)]
     yield row("others", told)
-    yield row("kept from clients", [
-        f"{of['retried']} attempts were made again" if of["retried"] else "",
+    yield row("tried again", [
+        f"{of['retried']} attempts at another backend, which clients did not notice" if of["retried"] else "",
         f"{of['continued']} answers went on at another backend" if of["continued"] else "",
         f"{of['hedged']} second requests were sent, and one of two cancelled" if of["hedged"] else "",
     ])  # fmt: skip

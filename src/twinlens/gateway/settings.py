@@ -34,7 +34,9 @@ class BackendSettings(Spec):
     ca_file: str = Field("", description="A file of certificates that it is checked by.")
     price_per_hour: str = Field("", description="What it costs an hour.", examples=["2.50 USD"])
     price_per_million: str = Field(
-        "", description="What a million output tokens cost there, where it is not an hour that is paid.", examples=["0.60 USD"]
+        "",
+        description="What a million output tokens cost there, where it is not an hour that is paid.",
+        examples=["0.60 USD"],
     )
     weights: str = Field(
         "", description="A name that backends with the very same weights share; else as the measured run hashed them."

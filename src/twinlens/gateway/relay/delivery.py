@@ -43,7 +43,8 @@ class Delivery:
             await self._stream(response, over_s)
             return response
         except (ConnectionError, asyncio.CancelledError):
-            self._outcome.ending, self._outcome.error = "left", "the client left before the end"
+            if not self._outcome.is_sent:
+                self._outcome.ending, self._outcome.error = "left", "the client left before the end"
             raise
         finally:
             self._over()
@@ -80,6 +81,7 @@ class Delivery:
                 await response.write(resume.counts(self._first, prompt, made))
         await response.write(DONE)
         await response.write_eof()
+        self._outcome.is_sent = True
         await self._current.upstream.finish()
 
     async def _until_end(self, response: web.StreamResponse) -> None:
