@@ -27,12 +27,14 @@ from twinlens.gateway.relay.delivery import Delivery
 from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.failover import Failover
 from twinlens.gateway.relay.resume import gives_token_ids
+from twinlens.gateway.routing.audit import Audit
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings, is_loopback
 from twinlens.gateway.standing import standing_of
-from twinlens.gateway.watch.prometheus import Counters
 from twinlens.gateway.watch.records import Records
 from twinlens.gateway.watch.tally import Tally
+from twinlens.gateway.watch.watching import Watching
+from twinlens.record.foreign_text import in_one_line
 from twinlens.record.store import now_utc, write_json
 
 ROUTE_HEADER, BACKEND_HEADER = "X-Twinlens-Route", "X-Twinlens-Backend"
@@ -48,7 +50,7 @@ class App:
         self.settings, self.gate, self.records = settings, gate, records
         self.router = Router(backends, settings)
         self._kept_in = kept_in
-        self._counters = Counters()
+        self.audit = Audit(self.router.states)
         self.tally, self._started_utc = Tally(), now_utc()
         self._sessions: dict[str, tuple[aiohttp.ClientSession, tuple[str, str, str]]] = {}
         self._left: list[aiohttp.ClientSession] = []
@@ -66,6 +68,7 @@ class App:
         get("/health", self._health)
         get("/gateway", self._gateway)
         get("/metrics", self._metrics)
+        get("/route/{id}", self._route)
 
     async def _connected(self, app: web.Application) -> AsyncIterator[None]:
         await self._connect()
@@ -165,12 +168,16 @@ class App:
             if not outcome.is_sent:
                 outcome.ending, outcome.error = "left", outcome.error or "the client left before the end"
             raise
+        except Exception as error:  # a fault of ours: the client is told, the row says it, and all others go on
+            outcome.ending, outcome.status = "failed", 500
+            outcome.error = f"the gateway itself failed: {in_one_line(f'{type(error).__name__}: {error}', 160)}"
+            return Refusal(500, outcome.error).answer()
         finally:
             outcome.end_ns = time.monotonic_ns()
             if admission is not None:
                 self.gate.settle(admission, used_tokens(outcome), used_money(outcome, _price_at))
             self.tally.add(outcome)
-            self._counters.add(outcome)
+            self.audit.add(outcome)
             self.records.add(outcome)
 
     async def _answer(self, request: web.Request, outcome: Outcome) -> web.StreamResponse:
@@ -194,14 +201,25 @@ class App:
 
     def standing(self) -> dict[str, Any]:
         """What this gateway is doing, as plain data."""
-        return standing_of(self.settings, self.router, self.gate, self.tally, self._started_utc)
+        standing = standing_of(self.settings, self.router, self.gate, self.tally, self._started_utc)
+        return {**standing, "audit": self.audit.to_json()}
 
     async def _metrics(self, request: web.Request) -> web.Response:
         _refuse_strangers(request)
         in_flight = [(each.name, self.router.states[each.name].load.in_flight) for each in self.router.backends]
         waiting = len(self._failover.queue) if self._failover is not None else 0
-        page = self._counters.page(in_flight, waiting, self.records.lost)
+        if not isinstance(self.records, Watching):
+            raise web.HTTPNotFound
+        page = self.records.counters.page(in_flight, waiting, self.records.lost)
         return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    async def _route(self, request: web.Request) -> web.Response:
+        """Why a request went where it went: the number stands in its answer's header."""
+        _refuse_strangers(request)
+        found = self.audit.route(request.match_info["id"])
+        if found is None:
+            raise Refusal(404, "no such route is kept; the last ones are, and all stand in the run of the day")
+        return web.json_response(found)
 
     async def _gateway(self, request: web.Request) -> web.Response:
         _refuse_strangers(request)
@@ -235,6 +253,8 @@ async def _refusing(request: web.Request, handler: Any) -> web.StreamResponse:
     """Errors of the frame in OpenAI's shape too."""
     try:
         answer: web.StreamResponse = await handler(request)
+    except Refusal as refusal:
+        return refusal.answer()
     except web.HTTPException as error:
         if error.status < 400:
             raise

@@ -45,6 +45,7 @@ def _blocks(of: Mapping[str, Any]) -> Iterator[Block]:
     yield _backends(of["backends"])
     yield Title("Predictions", anchor="predictions")
     yield from _predictions(of["backends"])
+    yield _regret((of.get("audit") or {}).get("regret_s") or {})
     if of["keys"]:
         yield Title("Budgets", anchor="budgets")
         yield _budgets(of["keys"])
@@ -91,6 +92,15 @@ def _predictions(backends: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
     heads = ("backend", "the one measured", "TTFT in its band", "TPOT in its band", "why")
     yield Table("How often the true value was inside the band that was predicted (nine in ten are meant to be)", heads,
                 tuple(rows), sides=("l", "l", "r", "r", "l"), remarks=True)  # fmt: skip
+
+
+def _regret(of: Mapping[str, Any]) -> Block:
+    """What the choices cost against the best candidate, as predicted: nobody asked the others."""
+    if not of.get("n"):
+        return row("choices", [f"not compared with others: {clean(of.get('reason') or 'nothing was predicted')}"])
+    mean, largest = (f"{1e3 * float(of[name]):.3g} ms" for name in ("mean", "largest"))
+    return row("choices", [f"TTFT {mean} longer than the best candidate's, as modelled, on average of {int(of['n'])} "
+                           f"routes; at most {largest}"])  # fmt: skip
 
 
 def _budgets(keys: Sequence[Mapping[str, Any]]) -> Table:

@@ -21,7 +21,7 @@ from twinlens.gateway.routing.asking import keep_asking
 from twinlens.gateway.settings import CODE, GatewaySettings, read_settings
 from twinlens.gateway.standing import FILE
 from twinlens.gateway.watch.day import Front
-from twinlens.gateway.watch.records import Records
+from twinlens.gateway.watch.watching import Watching
 from twinlens.gateway.workers import run_workers
 from twinlens.system.interrupts import raising_interrupts
 
@@ -70,7 +70,7 @@ async def serve(
     plain = tuple({"name": each.name, "url": each.url, "identity": each.identity} for each in backends)
     front = Front(url_of(listening), plain, process)
     app = App(
-        settings, backends, Gate(settings, Ledger(out / LEDGER)), Records(out, front, longest_s=settings.deadline_s),
+        settings, backends, Gate(settings, Ledger(out / LEDGER)), Watching(out, front, settings),
         out / (FILE if process is None else f"{Path(FILE).stem}-{process}.json"),
     )  # fmt: skip
     async with running(app, listening):
