@@ -8,7 +8,7 @@ from importlib import import_module
 from benchmarks.finding import print_findings, save
 
 NAMES = ("startup", "million", "first_request", "harness_cost", "watch_cost", "decode", "training", "paired", "peers",
-         "theory", "choose", "runtimes", "packs_site")  # fmt: skip
+         "theory", "choose", "runtimes", "packs_site", "gateway")  # fmt: skip
 _USAGE = f"usage: python -m benchmarks [{' | '.join(NAMES)}] [--save] [options of the one named; --help]"
 
 
@@ -31,6 +31,8 @@ def run(name: str, options: list[str], saving: bool) -> int:
     print_findings(name, findings, notes)
     if saving:
         print(f"written: {save(name, findings, notes)}\n")
+        if hasattr(module, "write_page"):
+            print(f"written: {module.write_page(findings, notes)}\n")
     return int(any(found.verdict == "missed" for found in findings))
 
 
