@@ -54,6 +54,7 @@ LOOKS_AT_OTHERS = {
     ("stats/finding/failures.py", "startswith"): "rows of before losses were a column of their own",
     ("reporting/document/html.py", "replace"): "tags of a page, to open all folds at once",
     ("spec/load.py", "split"): "an error of the TOML reader",
+    ("web/ask/found.py", "partition"): "an id of an address, with the point that was typed after it",
     ("web/runs/notes.py", "strip"): "a note that a person wrote",
     ("web/published/packs.py", "replace"): "the place of a build, where an error says it",
     ("executors/torch/ceiling/timing.py", "strip"): "an error of torch",

@@ -95,7 +95,6 @@ class GatewaySettings(Spec):
     most_body_bytes: PositiveInt = Field(8 * 2**20, description="The largest request.")
     queue: NonNegativeInt = Field(0, description="Requests that may wait where all backends are full.")
     queue_s: NonNegativeFloat = Field(5.0, description="How long one may wait there.")
-    keep_text: bool = Field(False, description="Prompts and answers are written too. Off: no text is kept or sent.")
     telemetry_url: str = Field("", description="Where OpenTelemetry spans and metrics go (OTLP over HTTP).")
     backend: tuple[BackendSettings, ...] = Field(min_length=1, max_length=256, description="The servers behind it.")
     alias: tuple[AliasSettings, ...] = Field((), description="Further names of models.")

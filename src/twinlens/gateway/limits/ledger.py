@@ -1,4 +1,4 @@
-"""What keys have taken of their limits: one SQLite file that all processes of a gateway share."""
+"""Amounts that keys have taken of their limits: one SQLite file that all processes of a gateway share."""
 
 from __future__ import annotations
 

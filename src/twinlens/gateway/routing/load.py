@@ -1,4 +1,4 @@
-"""What is in flight at one backend, as sums that each event changes: a decision never walks over requests."""
+"""Load of one backend, as sums that each event changes: a decision never walks over requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which backends a model's name stands for: a model, a backend, an alias with its constraints, or `auto`."""
+"""Backends that a model's name stands for: a model, a backend, an alias with its constraints, or `auto`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What requests take longer at one address than at another, by turns: a table of differences, and what it cost."""
+"""Differences of what requests take at one address and at another, by turns: a table of them, and what it cost."""
 
 from __future__ import annotations
 
