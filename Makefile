@@ -7,7 +7,7 @@ BIN := .venv/bin
 all: .venv/ready
 
 # Training in fp8 takes torchao, which nothing on a processor needs.
-EXTRAS := torch,serve,ray,web,tune,dev$(shell command -v nvidia-smi >/dev/null 2>&1 && echo ,fp8)
+EXTRAS := torch,serve,ray,web,telemetry,tune,dev$(shell command -v nvidia-smi >/dev/null 2>&1 && echo ,fp8)
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Twinlens needs Python 3.11 or later; make PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
