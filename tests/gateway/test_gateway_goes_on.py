@@ -7,6 +7,7 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import aiohttp
 import pytest
 from tests.gateway.scripted import (
     CHAT,
@@ -28,14 +29,16 @@ PROMPT_IDS = [101, 102, 103]
 IDS = list(range(len(WORDS)))
 
 
-def model(*, after: int | None = None, by_ids: bool = False) -> Behaviour:
+def model(*, after: int | None = None, by_ids: bool = False, hangs: bool = False) -> Behaviour:
     """A greedy model that says `WORDS` after the prompt, from wherever a prompt or a last message leaves it. `after`:
-    so many tokens it is lost. `by_ids`: it gives and takes numbers of tokens."""
+    so many tokens it is lost, or `hangs`. `by_ids`: it gives and takes numbers of tokens."""
 
     async def behave(to: Conversation) -> None:
         await to.head()
         said, made = _begun(to.body), 0
         for at in range(said, min(len(WORDS), said + to.body.get("max_tokens", 99))):
+            if made == after and hangs:
+                await asyncio.sleep(60)
             if made == after:
                 to.writer.transport.abort()
                 return
@@ -159,3 +162,25 @@ def test_a_second_backend_that_is_lost_too_ends_the_answer() -> None:
         assert text_of(data) == text
 
     through(model(after=4), model(after=2), check)
+
+
+def test_a_backend_that_hangs_in_mid_answer_is_lost_after_its_silence() -> None:
+    async def check(served: Served, a: Scripted, b: Scripted) -> None:
+        assert (await served.stream(CHAT))[0] == TEXT
+        assert [each.failure for each in served.told[0].attempts] == ["late", ""]
+        assert "silent for 0.3 s" in served.told[0].attempts[0].said
+
+    through(model(after=4, hangs=True), model(), check, silence_s=0.3)
+
+
+def test_a_client_that_reads_slowly_is_not_a_silent_backend() -> None:
+    async def check(served: Served, a: Scripted, b: Scripted) -> None:
+        async with aiohttp.ClientSession(read_bufsize=1) as client:
+            asked = {**CHAT, "stream": True}
+            async with client.post(f"{served.url}/chat/completions", json=asked) as answer:
+                await asyncio.sleep(0.6)
+                data = await answer.read()
+        assert text_of(data) == TEXT
+        assert b.asked == []
+
+    through(model(), model(), check, silence_s=0.3)

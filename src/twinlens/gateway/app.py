@@ -129,8 +129,7 @@ class App:
         )
 
     def _session_of(self, backend: Backend) -> aiohttp.ClientSession:
-        longest_s = self.settings.deadline_s
-        return session(backend.key, ca_file=backend.ca_file, longest_s=longest_s, silence_s=longest_s, keeps=True)
+        return session(backend.key, ca_file=backend.ca_file, longest_s=self.settings.deadline_s, keeps=True)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         return await self._serve("chat", request)

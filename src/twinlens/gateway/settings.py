@@ -87,6 +87,7 @@ class GatewaySettings(Spec):
     first_token_s: PositiveFloat = Field(
         60.0, description="The longest wait for a first token where none was measured."
     )
+    silence_s: PositiveFloat = Field(60.0, description="The longest silence of a backend in mid-answer.")
     retry_share: Share = Field(0.1, description="Requests that may be tried again, of all.")
     stream_failure: Literal["end", "continue"] = Field(
         "end", description="What follows when a backend fails in mid-answer: an error, or another backend that goes on."

@@ -36,9 +36,12 @@ class GuardedResolver(AbstractResolver):
 
 
 def session(
-    key: str = "", *, ca_file: str = "", longest_s: float, silence_s: float, keeps: bool = False
+    key: str = "", *, ca_file: str = "", longest_s: float, silence_s: float | None = None, keeps: bool = False
 ) -> aiohttp.ClientSession:
-    """Connections of its own. `keeps`: they are used again. Raises BadInput (TL207) for a CA file that is none."""
+    """Connections of its own. `keeps`: they are used again; `silence_s`: between two reads, a timer for each.
+
+    Raises BadInput (TL207) for a CA file that is none.
+    """
     headers = {"User-Agent": f"twinlens/{__version__}", "Accept-Encoding": "identity"}
     kept: dict[str, Any] = {"keepalive_timeout": _KEPT_S} if keeps else {"force_close": True}
     if ca_file:

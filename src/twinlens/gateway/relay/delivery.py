@@ -88,14 +88,22 @@ class Delivery:
         """The hot path: what is read goes on, with one clock and two appended numbers."""
         read, outcome = self._current.upstream.read, self._outcome
         times, tokens_of, write, is_first = outcome.chunk_ns, outcome.chunk_tokens, response.write, self._done is None
-        while True:
-            block, tokens, now_ns = await read()
-            if not block:
-                return
-            if tokens:
-                times.append(now_ns)
-                tokens_of.append(tokens)
-            await write(block if is_first else translated(block, self._first, self._asked))
+        watching = _Silence(self._current, self._failover.settings.silence_s)
+        try:
+            while True:
+                watching.since_ns = time.monotonic_ns()
+                block, tokens, now_ns = await read()
+                watching.since_ns = None
+                if not block:
+                    return
+                if tokens:
+                    times.append(now_ns)
+                    tokens_of.append(tokens)
+                await write(block if is_first else translated(block, self._first, self._asked))
+        except Failed as failed:
+            raise watching.failure or failed from None
+        finally:
+            watching.end()
 
     async def _pass(self, response: web.StreamResponse, block: bytes, tokens: int, now_ns: int) -> None:
         if tokens:
@@ -175,6 +183,28 @@ class Delivery:
     def _current(self) -> Opened:
         assert self._opened is not None
         return self._opened
+
+
+class _Silence:
+    """Ends an answer whose backend says nothing for too long: one timer an answer, and not one a token. A client that
+    does not read is not its backend's silence. `since_ns`: when the read that goes on began."""
+
+    def __init__(self, opened: Opened, longest_s: float) -> None:
+        self._opened, self._longest_s = opened, longest_s
+        self.since_ns: int | None = None
+        self.failure: Failed | None = None
+        self._timer = asyncio.get_running_loop().call_later(longest_s, self._look)
+
+    def _look(self) -> None:
+        silent_s = 0.0 if self.since_ns is None else (time.monotonic_ns() - self.since_ns) / 1e9
+        if silent_s >= self._longest_s:
+            self.failure = Failed("late", f"silent for {self._longest_s:g} s in mid-answer")
+            self._opened.upstream.close()
+            return
+        self._timer = asyncio.get_running_loop().call_later(self._longest_s - silent_s, self._look)
+
+    def end(self) -> None:
+        self._timer.cancel()
 
 
 def _count(value: Any) -> int | None:
