@@ -11,9 +11,14 @@ from typing import Any
 
 import aiohttp
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.gateway.scripted import CHAT, WORDS, Behaviour, Conversation, Scripted, Served, gateway_of, scripted, whole
 
 from twinlens.gateway.backend import Backend
+from twinlens.gateway.relay.passing import Passing
+from twinlens.network.answer.events import Answer
+from twinlens.network.answer.frame import Malformed
 
 TEXT = "".join(WORDS)
 
@@ -204,8 +209,6 @@ def test_a_client_that_leaves_takes_its_request_at_the_backend_along() -> None:
 
 
 def test_each_read_cut_anywhere_gives_the_same_bytes() -> None:
-    from twinlens.gateway.relay.passing import Passing
-
     delta = b'{"content":"\xc3\xa9\\n\\ndata: [DONE]"}'
     event = b'data: {"id":"x","choices":[{"index":0,"delta":' + delta + b',"finish_reason":null}]}\n\n'
     stream = b": hello\n\n" + event * 3 + b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -291,3 +294,36 @@ def test_a_client_that_goes_with_its_whole_answer_has_not_left() -> None:
         assert [each.ending for each in served.told] == ["ok"]
 
     through(lingers, check)
+
+
+KINDS = st.sampled_from(("", "reasoning", "usage", "finish", "garbage"))
+
+
+@given(st.lists(st.tuples(st.text(max_size=8), KINDS), max_size=12), st.integers(1, 40))
+def test_what_passes_quickly_is_understood_as_by_the_parser(said: list[tuple[str, str]], size: int) -> None:
+    events = []
+    for text, kind in said:
+        delta = {"reasoning_content" if kind == "reasoning" else "content": text}
+        finish = "stop" if kind == "finish" else None
+        event = {"id": "x", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+        more = {"usage": {"completion_tokens": 3}} if kind == "usage" else {}
+        made = b"{]" if kind == "garbage" else json.dumps({**event, **more}, ensure_ascii=len(text) % 2 == 0).encode()
+        events.append(b"data: " + made + b"\n\n")
+    plain, wrong, whole_ones = Answer(), "", []
+    for each in events:
+        try:
+            plain.take(each[6:-2], 0)
+        except Malformed as fault:
+            wrong = str(fault)
+            break
+        whole_ones.append(each)
+    wire, passing, out, tokens = b"".join(events), Passing(hides_usage=True), b"", 0
+    for at in range(0, len(wire), size):
+        block, count = passing.feed(wire[at : at + size])
+        out, tokens = out + block, tokens + count
+        if passing.wrong:
+            break
+    assert (out, passing.wrong, tokens) == (b"".join(whole_ones), wrong, len(plain.reads))
+    answer = passing.answer
+    assert (answer.text, answer.finish, answer.usage) == (plain.text, plain.finish, plain.usage)
+    assert (answer.reasoning, answer.thought_bytes) == (plain.reasoning, plain.thought_bytes)

@@ -20,7 +20,7 @@ _CHUNKED = re.compile(rb"([0-9a-fA-F]{1,6})\r\n(data: (\{[^\r\n]*\}|\[DONE\])(\r
 _PLAIN = re.compile(rb"()(data: (\{[^\r\n]*\}|\[DONE\])(\r?\n\r?\n))")
 _TEXT = re.compile(rb'"(?:content|text)"\s*:\s*"')
 _UNFIT = re.compile(rb'[\x00-\x1f"]')
-_SIMPLE = re.compile(rb'[^"\\\x00-\x1f]*')
+SIMPLE = re.compile(rb'[^"\\\x00-\x1f]*')
 _OTHER_TEXT = b"~"
 _MOST_ATTEMPTS = 6
 _WORTH = 4
@@ -75,24 +75,13 @@ class FastPath:
                 return at
 
     def _learn(self, event: re.Match[bytes], answer: Answer) -> None:
-        """Take this event, which `answer` has just taken, as the template, if its text can be told from the rest.
-
-        One place looks as if it held the text. It is tried: if with other bytes there the event says just these and
-        nothing else, then whatever JSON string stands there is what is said.
-        """
+        """Take this event, which `answer` has just taken, as the template, if its text can be told from the rest."""
         if self._attempts >= _MOST_ATTEMPTS:
             self._after = b""  # no two events are alike here
             return
         self._attempts += 1
-        data = event[3]
-        places = list(_TEXT.finditer(data))
-        if len(places) != 1 or (answer.finish, answer.usage, answer.error) != (None, None, None):
-            return
-        begin = places[0].end()
-        text = _SIMPLE.match(data, begin)
-        assert text is not None
-        head, tail = b"data: " + data[:begin], data[text.end() :]
-        if tail[:1] != b'"' or not _says(data[:begin], text[0] + _OTHER_TEXT, tail):
+        head, tail = template_of(event[2], event[3], answer)
+        if not head:
             return
         self._front, self._fronts = head, None
         if self._chunked:
@@ -140,6 +129,27 @@ class FastPath:
             return texts
         fit = next(i for i, piece in enumerate(pieces) if not piece.startswith(fronts[len(piece)] if fronts else front))
         return texts[:fit]
+
+
+def template_of(event: bytes, data: bytes, answer: Answer) -> tuple[bytes, bytes]:
+    """The bytes before and after the text of an event with this data, where the text can be told from the rest; two
+    empty ones where it cannot.
+
+    One place looks as if it held the text. It is tried: if with other bytes there the event says just these and
+    nothing else, then whatever JSON string stands there is what is said. `answer` has just taken the event.
+    """
+    places = list(_TEXT.finditer(data))
+    if len(places) != 1 or (answer.finish, answer.usage, answer.error) != (None, None, None):
+        return b"", b""
+    if not event.startswith(b"data: " + data):
+        return b"", b""
+    begin = places[0].end()
+    text = SIMPLE.match(data, begin)
+    assert text is not None
+    tail = data[text.end() :]
+    if tail[:1] != b'"' or not _says(data[:begin], text[0] + _OTHER_TEXT, tail):
+        return b"", b""
+    return b"data: " + data[:begin], tail
 
 
 def _says(head: bytes, text: bytes, tail: bytes) -> bool:
