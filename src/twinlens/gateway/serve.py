@@ -24,6 +24,7 @@ from twinlens.gateway.watch.day import Front
 from twinlens.gateway.watch.watching import Watching
 from twinlens.gateway.workers import run_workers
 from twinlens.system.interrupts import raising_interrupts
+from twinlens.system.reading_process import keep_pandas_out
 
 Say = Callable[[str], None]
 LEDGER = "limits.sqlite"
@@ -43,6 +44,7 @@ def gateway(config: Path, *, port: int | None = None, started: Say, say: Say) ->
 
     Raises BadInput (TL275) for settings that are wrong and an address that cannot be had.
     """
+    keep_pandas_out()
     settings = read_settings(config)
     several = settings.processes > 1
     listening = listen(settings.host, settings.port if port is None else port, shared=several)

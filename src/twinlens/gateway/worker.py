@@ -11,11 +11,13 @@ from twinlens.gateway.launching import Up
 from twinlens.gateway.serve import listen, serve
 from twinlens.gateway.settings import read_settings
 from twinlens.system.document import json_of
+from twinlens.system.reading_process import keep_pandas_out
 
 
 def main(config: str, port: str, launched: str, number: str) -> int:
     """Serve until it is told to end; the exit code. `launched`: address and model of servers that its parent started,
     by backend."""
+    keep_pandas_out()
     try:
         settings = read_settings(Path(config))
         ups = {name: Up(*told) for name, told in json_of(launched).items()}
