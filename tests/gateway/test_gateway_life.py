@@ -21,6 +21,7 @@ import pytest
 from tests.gateway.scripted import CHAT, WORDS, Conversation, gateway_of, scripted, whole
 
 from twinlens.gateway.backend import Backend
+from twinlens.gateway.launching import checked
 from twinlens.gateway.serve import follow
 from twinlens.simulation.law import one
 from twinlens.simulation.rules import Rules
@@ -141,3 +142,13 @@ def _asked(url: str) -> dict[str, dict[str, int]]:
         except OSError:
             time.sleep(0.1)
     raise AssertionError("no answer")
+
+
+def test_a_file_can_be_checked_without_serving(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.toml"
+    with serving(one(0.002), Rules(), Settings(port=0, model="m")) as backend:
+        path.write_text(_file(a=backend, dead="http://127.0.0.1:9/v1"))
+        head, a, dead = checked(path)
+    assert head == "2 backends, policy least-ttft, after a loss: end, no keys"
+    assert a == f"a at {backend}: m; not measured (no run is named for it)"
+    assert dead.startswith("dead at http://127.0.0.1:9/v1: no model known; not measured (not asked: no server answers")

@@ -12,7 +12,7 @@ from typing import Any
 from twinlens.errors import BadInput
 from twinlens.executors.registry import launcher
 from twinlens.gateway.backend import Backend, backend_of
-from twinlens.gateway.settings import CODE, BackendSettings, GatewaySettings
+from twinlens.gateway.settings import CODE, BackendSettings, GatewaySettings, read_settings
 from twinlens.spec.load import load
 
 
@@ -94,3 +94,21 @@ def _backend(settings: BackendSettings, up: Up | None) -> Backend:
         return backend_of(settings)
     named = settings if settings.model else settings.model_copy(update={"model": up.model})
     return backend_of(named, up.url)
+
+
+def checked(config: Path) -> list[str]:
+    """Meaning of a file: a line for the whole, and one for each backend, asked now. Raises as `backends_of` does."""
+    from twinlens.gateway.routing.identity import identified
+
+    settings = read_settings(config)
+    started = [each.name for each in settings.backend if each.launch]
+    asked = settings.model_copy(update={"backend": tuple(each for each in settings.backend if not each.launch)})
+    with ThreadPoolExecutor(max(1, len(asked.backend))) as pool:
+        found = list(pool.map(identified, backends_of(asked, {}, config.parent)))
+    keys = f"{len(settings.key)} keys" if settings.key else "no keys"
+    head = (
+        f"{len(settings.backend)} backends, policy {settings.policy}, after a loss: {settings.stream_failure}, {keys}"
+    )
+    told = [f"{each.name} at {each.url}: {each.model or 'no model known'}; {each.identity}"
+            f"{f' ({each.why})' if each.why else ''}" for each in found]  # fmt: skip
+    return [head, *told, *(f"{name}: is started with the gateway" for name in started)]

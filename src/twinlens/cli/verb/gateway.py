@@ -26,6 +26,13 @@ def run(name: str, given: Mapping[str, Any]) -> None:
                 raise
             raise BadInput("gateway needs aiohttp: pip install 'twinlens[web]'", code=CODE) from None
 
+        if asked.check:
+            from twinlens.gateway.launching import checked
+
+            for line in checked(asked.config):
+                out().print(line, soft_wrap=True, markup=False)
+            return
+
         def say(sentence: str) -> None:
             err().print(sentence, soft_wrap=True, markup=False)
 
