@@ -95,7 +95,7 @@ test-trials: .venv/ready
 	$(BIN)/pytest -m trial --durations=0
 
 test-vllm: .venv-vllm/ready .venv-quantise/ready
-	$(BIN)/pytest -m vllm tests/executors/launch
+	$(BIN)/pytest -m vllm tests/executors/launch tests/gateway
 
 # One model through every runtime and every training stack that runs on this processor: most of an hour on two cores.
 ladder: .venv/ready .venv/engines .venv-hosts/ready .venv-vllm/ready

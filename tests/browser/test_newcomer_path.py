@@ -148,6 +148,7 @@ def test_a_newcomer_walks_from_the_demo_to_a_plan_and_finds_each_command(browser
 
 
 @pytest.mark.slow
+@pytest.mark.trial
 def test_the_real_demo_leads_to_both_lenses_and_its_model_answers(browser: Any, tmp_path: Path) -> None:
     """Minutes: everything is measured, and a real server is started from the page and ended."""
     with site(tmp_path) as url:
