@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-import twinlens as tl
 from benchmarks.columns import put
+from benchmarks.published import pack_of
 from twinlens.acceptance.driving.journal import read_lines
 from twinlens.acceptance.window import Window
 from twinlens.api.measuring.burnin import BurninResult, shown
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--from", dest="folder", type=Path, help="pack this burn-in first")
     options = parser.parse_args()
     if options.folder is not None:
-        tl.evidence(options.folder, to=PACK)
+        pack_of(options.folder, PACK)
     with unpacked(PACK) as place:
         (head,) = place.glob("runs/*/burnin.json")
         text = page(shown(head.parent), head.parent)

@@ -38,14 +38,19 @@ def _place() -> tempfile.TemporaryDirectory[str]:
 
 
 def publish(study: Path) -> Path:
-    """Pack a folder of studies, with the commit behind the version. Raises BadInput."""
-    asked = ["git", "-C", str(FOLDER), "rev-parse", "--short=8", "HEAD"]
-    commit = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    """Pack a folder of studies. Raises BadInput."""
     place = FOLDER / study.name
     place.mkdir(exist_ok=True)
+    return pack_of(study, place / "evidence.zip")
+
+
+def pack_of(study: Path, pack: Path) -> Path:
+    """Pack with the commit behind the version: what a later commit draws otherwise is not held against it."""
+    asked = ["git", "-C", str(FOLDER), "rev-parse", "--short=8", "HEAD"]
+    commit = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     with patch("twinlens.api.judging.evidence.__version__", f"{__version__}+{commit}"):
-        tl.evidence(study, to=place / "evidence.zip")
-    return place / "evidence.zip"
+        tl.evidence(study, to=pack)
+    return pack
 
 
 if __name__ == "__main__":
