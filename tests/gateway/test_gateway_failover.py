@@ -327,3 +327,21 @@ def test_what_passes_quickly_is_understood_as_by_the_parser(said: list[tuple[str
     answer = passing.answer
     assert (answer.text, answer.finish, answer.usage) == (plain.text, plain.finish, plain.usage)
     assert (answer.reasoning, answer.thought_bytes) == (plain.reasoning, plain.thought_bytes)
+
+
+def test_a_route_says_who_was_asked_why_and_what_came_of_it() -> None:
+    async def check(served: Served, a: Scripted, b: Scripted) -> None:
+        root, body = served.url.removesuffix("/v1"), {**CHAT, "stream": True}
+        async with aiohttp.ClientSession() as client:
+            async with client.post(f"{served.url}/chat/completions", json=body) as got:
+                await got.read()
+                number, backend = got.headers["X-Twinlens-Route"], got.headers["X-Twinlens-Backend"]
+            async with client.get(f"{root}/route/{number}") as got:
+                told = await got.json()
+            async with client.get(f"{root}/route/nothing") as got:
+                assert (got.status, (await got.json())["error"]["type"]) == (404, "not_found_error")
+        assert backend == "b"
+        text = json.dumps(told)
+        assert all(word in text for word in ('"a"', '"b"', "in turn", "it answers 500"))
+
+    through(answers_500, check)

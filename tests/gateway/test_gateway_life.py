@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import openai
 import psutil
@@ -22,7 +26,9 @@ from tests.gateway.scripted import CHAT, WORDS, Conversation, gateway_of, script
 
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.launching import checked
+from twinlens.gateway.limits.keys import new_key
 from twinlens.gateway.serve import follow
+from twinlens.record.store import read_run
 from twinlens.simulation.law import one
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.server.entry import Settings, serving
@@ -118,6 +124,10 @@ def test_the_verb_serves_until_it_is_interrupted(processes: int, tmp_path: Path)
         path.write_text(f"port = 0\nprocesses = {processes}\n{_file(a=backend)}")
         with _verb(path) as (process, url):
             assert _asked(url)["usage"]["completion_tokens"] == 4
+            if processes == 1:
+                root = url.removesuffix("/v1")
+                assert json.loads(_page(f"{root}/gateway"))["requests"] == {"ok": 1}
+                _until(lambda: 'requests_total{backend="a",ending="ok",key=""} 1.0' in _page(f"{root}/metrics"))
             if processes > 1:
                 workers = psutil.Process(process.pid).children()
                 assert len(workers) == processes
@@ -130,10 +140,12 @@ def test_the_verb_serves_until_it_is_interrupted(processes: int, tmp_path: Path)
         assert not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie"
 
 
-def _asked(url: str) -> dict[str, dict[str, int]]:
+def _asked(url: str, key: str = "none") -> dict[str, dict[str, int]]:
     """One answer; a process that has just been killed may have had the connection."""
     body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 4}).encode()
-    request = urllib.request.Request(f"{url}/chat/completions", body, {"Content-Type": "application/json"})
+    request = urllib.request.Request(
+        f"{url}/chat/completions", body, {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    )
     for _ in range(600):
         try:
             with urllib.request.urlopen(request) as answer:
@@ -152,3 +164,41 @@ def test_a_file_can_be_checked_without_serving(tmp_path: Path) -> None:
     assert head == "2 backends, policy least-ttft, after a loss: end, no keys"
     assert a == f"a at {backend}: m; not measured (no run is named for it)"
     assert dead.startswith("dead at http://127.0.0.1:9/v1: no model known; not measured (not asked: no server answers")
+
+
+def test_a_gateway_that_is_killed_keeps_its_rows_and_its_budgets(tmp_path: Path) -> None:
+    key, lines = new_key("team")
+    path = tmp_path / "gateway.toml"
+    with serving(one(0.002), Rules(), Settings(port=0, model="m")) as backend:
+        priced = f'{_file(a=backend)}price_per_million = "1000.00 USD"\n'
+        path.write_text(f'port = 0\n{priced}{lines}\nmoney_per_day = "1.00 USD"\n')
+        with _verb(path) as (process, url):
+            for _ in range(12):
+                _asked(url, key)
+            out = tmp_path / "gateway"
+            _until(lambda: len(_rows(out)) == 12)
+            time.sleep(1.5)  # budgets are flushed each second
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait(30)
+    assert [(each["outcome"], each["output_tokens"]) for each in _rows(out)] == [("ok", 4)] * 12
+    with contextlib.closing(sqlite3.connect(out / "limits.sqlite")) as ledger:
+        ((money,),) = ledger.execute("SELECT money FROM day WHERE key = 'team'").fetchall()
+    assert Decimal(money) == 12 * 4 * Decimal("0.001")
+
+
+def _page(url: str) -> str:
+    with urllib.request.urlopen(url) as answer:
+        return str(answer.read().decode())
+
+
+def _rows(out: Path) -> list[dict[str, Any]]:
+    found = [read_run(each.parent) for each in out.glob("*/run.json")]
+    return [row for run in found for row in run.table.to_pylist()]
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if holds():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come")
