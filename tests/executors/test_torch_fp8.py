@@ -114,4 +114,4 @@ def test_make_installs_torchao_where_there_is_a_driver(has_driver: bool, fp8: st
         text=True,
         check=False,
     )
-    assert f"\nEXTRAS := torch,serve,ray,web,tune,dev{fp8}\n" in told.stdout
+    assert f"\nEXTRAS := torch,serve,ray,web,telemetry,tune,dev{fp8}\n" in told.stdout

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 
@@ -19,6 +20,7 @@ from twinlens.gateway.serve import listen, running, url_of
 from twinlens.gateway.settings import GatewaySettings, KeySettings
 from twinlens.gateway.watch.records import Records
 
+T = TypeVar("T")
 Behaviour = Callable[["Conversation"], Awaitable[None]]
 WORDS = ("once", " upon", " a", " time", " there", " was", " a", " server")
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "tell"}], "max_tokens": len(WORDS)}
@@ -145,6 +147,12 @@ class Served:
         """The text of a streamed answer, and its bytes."""
         _, data = await self.ask({**body, "stream": True}, path)
         return text_of(data), data
+
+
+def in_loop(scenario: Coroutine[Any, Any, T]) -> T:
+    """In a thread of its own: a test with a browser leaves a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, scenario).result()
 
 
 def text_of(data: bytes) -> str:

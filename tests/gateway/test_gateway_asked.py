@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.gateway.scripted import CHAT, gateway_of, scripted, whole
+from tests.gateway.scripted import CHAT, gateway_of, in_loop, scripted, whole
 
 from twinlens.errors import BadInput
 from twinlens.gateway.asked import FORBIDDEN, read
@@ -68,7 +68,7 @@ def test_what_is_not_known_here_goes_on_to_the_backend_as_it_came() -> None:
             assert status == 200
             assert a.asked == [{**CHAT, **more, "model": "theirs"}]
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_a_request_larger_than_it_may_be_is_refused_and_is_a_row() -> None:
@@ -79,7 +79,7 @@ def test_a_request_larger_than_it_may_be_is_refused_and_is_a_row() -> None:
             assert [each.ending for each in served.told] == ["refused"]
             assert a.asked == []
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_a_request_with_two_lengths_is_refused() -> None:
@@ -93,7 +93,7 @@ def test_a_request_with_two_lengths_is_refused() -> None:
             writer.close()
             assert a.asked == []
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_another_page_is_an_error_in_the_same_shape() -> None:
@@ -103,7 +103,7 @@ def test_another_page_is_an_error_in_the_same_shape() -> None:
             assert status == 404
             assert "POST /v1/responses: not found" in json.loads(data)["error"]["message"]
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 @pytest.mark.parametrize(

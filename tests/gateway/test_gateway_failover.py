@@ -13,7 +13,18 @@ import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.gateway.scripted import CHAT, WORDS, Behaviour, Conversation, Scripted, Served, gateway_of, scripted, whole
+from tests.gateway.scripted import (
+    CHAT,
+    WORDS,
+    Behaviour,
+    Conversation,
+    Scripted,
+    Served,
+    gateway_of,
+    in_loop,
+    scripted,
+    whole,
+)
 
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.relay.passing import Passing
@@ -38,7 +49,7 @@ def through(
                 served.app.router._turn = 1  # the next turn is the first backend's
                 await check(served, a, b)
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 async def answers_500(to: Conversation) -> None:
@@ -120,7 +131,7 @@ def test_a_dead_backend_is_passed_over() -> None:
             for _ in range(4):
                 assert (await served.stream(CHAT))[0] == TEXT
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_an_answer_in_one_piece_is_tried_again_too() -> None:
@@ -172,7 +183,7 @@ def test_where_all_are_full_the_shortest_wait_is_told() -> None:
         ):
             assert (got.status, got.headers["Retry-After"]) == (429, "3")
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_a_storm_of_failures_is_not_answered_by_a_storm_of_requests() -> None:

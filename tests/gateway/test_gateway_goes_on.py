@@ -17,6 +17,7 @@ from tests.gateway.scripted import (
     Scripted,
     Served,
     gateway_of,
+    in_loop,
     scripted,
     text_of,
     whole,
@@ -78,7 +79,7 @@ def through(first: Behaviour, second: Behaviour, check: Check, *, weights: str =
                 served.app.router._turn = 1
                 await check(served, a, b)
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 @pytest.mark.parametrize("by_ids", [False, True])

@@ -22,7 +22,7 @@ from typing import Any
 import openai
 import psutil
 import pytest
-from tests.gateway.scripted import CHAT, WORDS, Conversation, gateway_of, scripted, whole
+from tests.gateway.scripted import CHAT, WORDS, Conversation, gateway_of, in_loop, scripted, whole
 
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.launching import checked
@@ -61,7 +61,7 @@ def test_the_stock_client_never_notices_a_retry() -> None:
             assert {each.ending for each in served.told} == {"ok"}
             assert a.asked
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_a_file_that_changes_is_taken_and_one_that_is_wrong_is_not(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_file_that_changes_is_taken_and_one_that_is_wrong_is_not(tmp_path: Pat
             await told(3)
             following.cancel()
 
-    asyncio.run(run())
+    in_loop(run())
     assert said[0].startswith("gateway.toml is read again: 1 backends")
     assert said[1].startswith("the settings stay as they were: gateway.toml: field 'policy'")
     assert said[2].endswith("port: from the next start on")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import tomllib
 from decimal import Decimal
 from typing import Any
 
-from tests.gateway.scripted import CHAT, Conversation, gateway_of, scripted, whole
+from tests.gateway.scripted import CHAT, Conversation, gateway_of, in_loop, scripted, whole
 
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.limits.keys import new_key
@@ -37,7 +36,7 @@ def test_without_a_key_nothing_is_asked_and_with_one_its_name_stands_in_the_row(
             assert (served.told[-1].ending, served.told[-1].key) == ("ok", "team-a")
             assert key not in repr(served.told)
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_tokens_are_settled_from_what_the_backend_counted() -> None:
@@ -51,7 +50,7 @@ def test_tokens_are_settled_from_what_the_backend_counted() -> None:
             assert "100 tokens a minute" in json.loads(asked[-1][1])["error"]["message"]
             assert len(a.asked) == 2
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_money_of_a_day_is_spent_by_the_price_of_the_backend_that_answered() -> None:
@@ -64,7 +63,7 @@ def test_money_of_a_day_is_spent_by_the_price_of_the_backend_that_answered() -> 
                 asked = [await served.ask(CHAT, Authorization=f"Bearer {key}") for _ in range(3)]
         assert [status for status, _ in asked] == [200, 200, 402], "8 output tokens at 2 USD a million, twice"
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_where_no_price_is_known_a_limit_of_money_lets_nobody_in() -> None:
@@ -75,7 +74,7 @@ def test_where_no_price_is_known_a_limit_of_money_lets_nobody_in() -> None:
             status, data = await served.ask(CHAT, Authorization=f"Bearer {key}")
             assert (status, "no price" in json.loads(data)["error"]["message"]) == (402, True)
 
-    asyncio.run(run())
+    in_loop(run())
 
 
 def test_an_answer_that_no_backend_gave_costs_nothing() -> None:
@@ -91,4 +90,4 @@ def test_an_answer_that_no_backend_gave_costs_nothing() -> None:
             assert statuses[0] == 502
             assert 429 not in statuses, "a backend that refused has used no token"
 
-    asyncio.run(run())
+    in_loop(run())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -12,7 +11,7 @@ from typing import Any
 import aiohttp
 import psutil
 import pytest
-from tests.gateway.scripted import Kept, text_of
+from tests.gateway.scripted import Kept, in_loop, text_of
 
 from twinlens.gateway.app import App
 from twinlens.gateway.backend import Backend
@@ -45,7 +44,7 @@ def test_with_continue_the_text_is_the_uninterrupted_one_token_for_token(tmp_pat
     plain = {"policy": "round-robin", "stream_failure": "continue", "backend": listed}
     settings = GatewaySettings.model_validate_json(json.dumps(plain))
     with backends_up(settings, tmp_path, tmp_path / "out", lambda sentence: None) as ups:
-        asyncio.run(_one_is_killed(settings, backends_of(settings, ups)))
+        in_loop(_one_is_killed(settings, backends_of(settings, ups)))
 
 
 async def _one_is_killed(settings: GatewaySettings, backends: tuple[Backend, ...]) -> None:

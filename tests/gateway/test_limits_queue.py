@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.gateway.scripted import in_loop
 
 from twinlens.gateway.limits.queue import Queue
 from twinlens.gateway.refusal import Refusal
@@ -50,7 +51,7 @@ def test_those_that_wait_are_served_in_turn() -> None:
         assert len(queue) == 0
         return order
 
-    assert asyncio.run(run()) == [0, 1, 2]
+    assert in_loop(run()) == [0, 1, 2]
 
 
 def test_no_places_refuse_at_once_and_a_late_one_with_the_seconds_of_the_law() -> None:
@@ -60,8 +61,8 @@ def test_no_places_refuse_at_once_and_a_late_one_with_the_seconds_of_the_law() -
         assert len(queue) == 0
         return caught.value
 
-    assert asyncio.run(run(Queue(0, 60.0))).sentence == "every backend is full"
-    late = asyncio.run(run(Queue(1, 0.01)))
+    assert in_loop(run(Queue(0, 60.0))).sentence == "every backend is full"
+    late = in_loop(run(Queue(1, 0.01)))
     assert (late.status, late.retry_after_s) == (429, 3.0)
     assert "within 0.01 s" in late.sentence
 
@@ -78,7 +79,7 @@ def test_a_client_that_leaves_frees_its_place_and_hands_its_turn_on() -> None:
             await first
         return await second
 
-    assert asyncio.run(run()) == 0
+    assert in_loop(run()) == 0
 
 
 def test_what_is_no_overload_is_no_reason_to_wait() -> None:
@@ -86,4 +87,4 @@ def test_what_is_no_overload_is_no_reason_to_wait() -> None:
         raise Refusal(404, "no such model")
 
     with pytest.raises(Refusal, match="no such model"):
-        asyncio.run(Queue(5, 60.0).turn(unknown))
+        in_loop(Queue(5, 60.0).turn(unknown))

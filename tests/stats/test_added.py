@@ -6,32 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.coverage.added import ADDED_S, rows
 
 from twinlens.record.estimate import Estimate
 from twinlens.record.request import Requests
 from twinlens.stats.paired.added import differences
-
-ADDED_S, TTFT_S, GAP_S = 0.005, 0.02, 0.004
-ROUNDS, EACH, TOKENS = 16, 32, 4
-
-
-def rows(of: int, seed: int, *, added_s: float = 0.0, tokens: int = TOKENS, failed: float = 0.0) -> Requests:
-    """Turns of one of two points: waits are drawn anew for each request, and a slow half minute meets whole rounds."""
-    draw, count = np.random.default_rng([seed, of]), ROUNDS * EACH
-    slow = np.repeat(1 + 0.5 * (np.random.default_rng(seed).random(ROUNDS) < 0.3), EACH)
-    first_s = slow * TTFT_S * draw.gamma(4, 0.25, count) + added_s
-    gaps_s = slow[:, None] * GAP_S * draw.gamma(16, 1 / 16, (count, tokens - 1))
-    chunk_s = np.cumsum(np.concatenate([first_s[:, None], gaps_s], axis=1), axis=1)
-    begin_s = np.concatenate([[0.0], np.cumsum(chunk_s[:-1, -1])])
-    chunk_ns, begin_ns = (np.rint(each * 1e9).astype(np.int64) for each in (chunk_s + begin_s[:, None], begin_s))
-    every, nothing, place = np.full(count, tokens), np.full(count, np.nan), np.arange(count)
-    outcome = np.where(draw.random(count) < failed, "failed", "ok").astype(object)
-    return Requests(
-        group=place, intended_ns=begin_ns, sent_ns=begin_ns, end_ns=chunk_ns[:, -1], input_tokens=every,
-        output_tokens=every, outcome=outcome, offsets=np.arange(count + 1) * tokens, chunk_ns=chunk_ns.ravel(),
-        chunk_tokens=np.ones(count * tokens, int), asked_tokens=every.astype(float), released_ns=nothing,
-        session=nothing, turn=nothing, slice=2.0 * (place // EACH) + of, reasoning_chunks=nothing,
-    )  # fmt: skip
 
 
 def holds(estimate: Estimate, truth: float) -> bool:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.scripted import CHAT, Conversation, gateway_of, scripted, whole
+from tests.gateway.scripted import CHAT, Conversation, gateway_of, in_loop, scripted, whole
 
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.page import gateway_document
@@ -31,7 +30,7 @@ def standing() -> dict[str, Any]:
             plain: dict[str, Any] = json.loads(json.dumps(served.app.standing()))
             return plain
 
-    return asyncio.run(run())
+    return in_loop(run())
 
 
 def test_the_page_says_what_was_answered_by_whom_and_what_clients_never_saw(tmp_path: Path) -> None:

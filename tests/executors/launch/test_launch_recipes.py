@@ -365,8 +365,9 @@ def test_the_words_of_a_runtime_stand_in_its_own_file() -> None:
         "sglang": ("num_retracted_requests_total", "disable_radix_cache", "sgl-kernel", "max_prefill_tokens"),
         "tensorrt_llm": ("kv_cache_missed_blocks_total", "PyTorchConfig("),
     }
-    # Rules of the simulator are flags of vLLM, and its server gives vLLM's metrics; the batching lab asks it.
-    simulator = {"simulation", "simulating", "simulated", "lab.py"}
+    # Rules of the simulator are flags of vLLM, and its server gives vLLM's metrics; the batching lab asks it,
+    # and a gateway predicts by it.
+    simulator = {"simulation", "simulating", "simulated", "lab.py", "predict.py"}
     others = [path for path in source.rglob("*.py") if not simulator & {*path.parts}]
     for runtime, words in own.items():
         for word in words:

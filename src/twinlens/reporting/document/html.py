@@ -132,8 +132,7 @@ def fragment(document: Document, *, drawn: bool = True, elsewhere: str = "") -> 
 def _below_head(document: Document) -> Sequence[Block]:
     """The blocks without a first line that says what the page's head has said: a terminal has no head."""
     first = document.blocks[0] if document.blocks else None
-    says_it = isinstance(first, Line) and first.text.rstrip(".") == document.subject.rstrip(".")
-    return document.blocks[1:] if says_it else document.blocks
+    return document.blocks[1:] if isinstance(first, Line) and first.text == document.subject else document.blocks
 
 
 def write(document: Document, path: str | Path, *, unfolded: bool = False) -> Path:

@@ -44,7 +44,7 @@ _LEFT = {"no-training": "no training", "no-rate": "no known rate",
 
 
 def choose_document(answer: Choice, notes: Sequence[Finding] = ()) -> Document:
-    return Document.of("Plan: choose", _asked_words(answer), _blocks(answer, notes))
+    return Document.of("Plan: choose", f"{_asked_words(answer)}.", _blocks(answer, notes))
 
 
 def _blocks(answer: Choice, notes: Sequence[Finding]) -> Iterator[Block]:
