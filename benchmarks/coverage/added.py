@@ -1,7 +1,7 @@
 """How often a difference by turns holds what a gateway adds: a proxy of known delay beside its server.
 
-`python -m benchmarks.coverage.added` prints the table of docs/results/coverage-added.md (`--save` writes it). Waits are drawn
-anew for each request of both; what slows the machine for a round meets both.
+`python -m benchmarks.coverage.added` prints the table of docs/results/coverage-added.md (`--save` writes it). Waits are
+drawn anew for each request of both; what slows the machine for a round meets both.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ ROUNDS, EACH, TOKENS = 16, 32, 4
 TRUTHS = {"ttft_s_p50": ADDED_S, "ttft_s_p99": ADDED_S, "itl_s_p50": 0.0, "itl_s_p99": 0.0}
 _HEAD = """# How often differences by turns hold what a gateway adds
 
-By simulation, {count:,} studies a line (`python -m benchmarks.coverage.added --save`): a server whose first tokens take {ttft:g} ms on
-average, and a proxy before it that adds {added:g} ms to each and nothing to gaps. {rounds} rounds a repeat, {each} requests a turn; in three of ten
-rounds the machine makes everything half as long again, for both. Nothing in it depends on the machine that makes it.
+By simulation, {count:,} studies a line (`python -m benchmarks.coverage.added --save`): a server whose first tokens take
+{ttft:g} ms on average, and a proxy before it that adds {added:g} ms to each and nothing to gaps. {rounds} rounds a
+repeat, {each} requests a turn; in three of ten rounds the machine makes everything half as long again, for both.
+Nothing in it depends on the machine that makes it.
 
 | difference | repeats | interval given | holds the truth | half-width, ms | off by, ms |
 |---|---|---|---|---|---|

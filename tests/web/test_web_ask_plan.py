@@ -14,7 +14,6 @@ import pytest
 from test_web_door import asked
 
 from twinlens import plan
-from twinlens.api import plan
 from twinlens.api.plan.verbs import functions
 from twinlens.api.question import plain_type
 from twinlens.errors import BadInput
