@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import secrets
 import time
@@ -30,7 +31,7 @@ from twinlens.gateway.relay.resume import gives_token_ids
 from twinlens.gateway.routing.audit import Audit
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings, is_loopback
-from twinlens.gateway.standing import standing_of
+from twinlens.gateway.standing import Taken, standing_of
 from twinlens.gateway.watch.records import Records
 from twinlens.gateway.watch.tally import Tally
 from twinlens.gateway.watch.watching import Watching
@@ -86,7 +87,12 @@ class App:
             await asyncio.sleep(FLUSH_S)
             self.gate.flush()
             if self._kept_in is not None:
-                await asyncio.to_thread(write_json, self._kept_in, self.standing())
+                taken = self.gate.taken()
+                with contextlib.suppress(OSError, RuntimeError):  # the disk is full, or a request came in between
+                    await asyncio.to_thread(self._write_standing, self._kept_in, taken)
+
+    def _write_standing(self, place: Path, taken: Taken) -> None:
+        write_json(place, self.standing(taken))
 
     async def _connect(self) -> None:
         """Connections to the backends that have none; those whose backend is gone are closed once they are idle."""
@@ -198,9 +204,10 @@ class App:
         listed = [{"id": name, "object": "model", "created": 0, "owned_by": by} for name, by in names.items()]
         return web.json_response({"object": "list", "data": listed})
 
-    def standing(self) -> dict[str, Any]:
-        """What this gateway is doing, as plain data."""
-        standing = standing_of(self.settings, self.router, self.gate, self.tally, self._started_utc)
+    def standing(self, taken: Taken | None = None) -> dict[str, Any]:
+        """What this gateway is doing, as plain data. `taken`: of the limits of keys, as the gate said."""
+        known = self.gate.taken() if taken is None else taken
+        standing = standing_of(self.settings, self.router, known, self.tally, self._started_utc)
         return {**standing, "audit": self.audit.to_json()}
 
     async def _metrics(self, request: web.Request) -> web.Response:

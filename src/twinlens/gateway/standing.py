@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
-from twinlens.gateway.limits.gate import Gate
+from twinlens.gateway.limits.budget import Limits
 from twinlens.gateway.routing.calibration import Calibration
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.routing.state import State
@@ -19,11 +20,13 @@ from twinlens.units import SECONDS
 from twinlens.version import __version__
 
 FILE = "gateway.json"
+Taken = Mapping[str, tuple[Limits, float, float, Decimal]]
+"""Of each key with limits: requests and tokens of this minute, money of this day."""
 SCHEMA = 1
 
 
 def standing_of(
-    settings: GatewaySettings, router: Router, gate: Gate, tally: Tally, started_utc: str, routes: Sequence[Any] = ()
+    settings: GatewaySettings, router: Router, taken: Taken, tally: Tally, started_utc: str, routes: Sequence[Any] = ()
 ) -> dict[str, Any]:
     """Everything that a page needs; nothing of it is a secret or a text of a request."""
     return {
@@ -41,7 +44,7 @@ def standing_of(
         "backends": [
             _backend(router.states[each.name], tally.of.get(each.name, Of())) for each in router.backends
         ],
-        "keys": [_key(name, tally.keys[name], gate) for name in [each.name for each in settings.key]],
+        "keys": [_key(name, tally.keys[name], taken) for name in [each.name for each in settings.key]],
         "routes": list(routes),
     }  # fmt: skip
 
@@ -75,8 +78,8 @@ def _held(calibration: Calibration) -> dict[str, int]:
     return {"held": calibration.held, "of": calibration.tried}
 
 
-def _key(name: str, requests: int, gate: Gate) -> dict[str, Any]:
-    limits, of_minute, tokens, money = gate.taken().get(name, (None, None, None, None))
+def _key(name: str, requests: int, taken: Taken) -> dict[str, Any]:
+    limits, of_minute, tokens, money = taken.get(name, (None, None, None, None))
     return {
         "name": name,
         "requests": requests,
