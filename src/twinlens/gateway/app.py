@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import secrets
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -87,9 +88,8 @@ class App:
             await asyncio.sleep(FLUSH_S)
             self.gate.flush()
             if self._kept_in is not None:
-                taken = self.gate.taken()
-                with contextlib.suppress(OSError, RuntimeError):  # the disk is full, or a request came in between
-                    await asyncio.to_thread(self._write_standing, self._kept_in, taken)
+                with contextlib.suppress(OSError, RuntimeError, sqlite3.Error):  # a full disk, or a request in between
+                    await asyncio.to_thread(self._write_standing, self._kept_in, self.gate.taken())
 
     def _write_standing(self, place: Path, taken: Taken) -> None:
         write_json(place, self.standing(taken))
