@@ -73,6 +73,7 @@ class _Folder:
 
 
 _RUN = _Folder(0, True, "run", (), ())
+_AGAIN_S = 0.1
 _PLAIN = frozenset(f"{ascii_letters}{digits}._-")
 
 
@@ -86,17 +87,20 @@ class Index:
         self._lock = threading.Lock()
         self._listing, self._looked_s = Listing((), (), {}), float("-inf")
 
-    def listing(self) -> Listing:
+    def listing(self, fresh_s: float = _FRESH_S) -> Listing:
         """What lies there, at most a second old."""
         with self._lock:
-            if time.monotonic() - self._looked_s >= _FRESH_S:
+            if time.monotonic() - self._looked_s >= fresh_s:
                 self._listing = self._look()
                 self._looked_s = time.monotonic()
             return self._listing
 
     def find(self, id: str) -> Found | None:
-        """What an address names; None where there is no such thing (any more). No other path is ever made of it."""
-        found = self.listing().by_id.get(id)
+        """What an address names; None where there is no such thing (any more). No other path is ever made of it.
+
+        Where it is not known, the folders are looked at again: a page may name a run that has just been kept.
+        """
+        found = self.listing().by_id.get(id) or self.listing(_AGAIN_S).by_id.get(id)
         return found if found is not None and os.path.lexists(found.path) else None
 
     def kept(self, found: Found) -> Row | None:
