@@ -105,7 +105,7 @@ def test_pure_layers_read_no_clock_no_environment_and_no_global_chance(imported:
             assert imported[file] & impure <= allowed.get(name, set()), name
 
 
-_COMMANDS = ("launch/watchdog.py", "launch/balancer.py", "system/limit_keeper.py", "web/work/keeper.py",
+_COMMANDS = ("launch/watchdog.py", "launch/balancer.py", "system/limit_keeper.py", "work/keeper.py",
              "web/playground/serve.py")  # fmt: skip
 """With a worker: the keepers of a power limit, of a job and of its server, and the guard and the balancer of servers.
 """
