@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,7 +18,9 @@ from twinlens.simulation.law import StepLaw, one
 from twinlens.simulation.routing import Policy, Routing
 from twinlens.simulation.rules import Rules
 from twinlens.simulation.serve import serve
+from twinlens.simulation.server.answer import Answer
 from twinlens.simulation.server.asked import Asked
+from twinlens.simulation.server.pace import Pace, Stream
 from twinlens.simulation.server.replicas import Made, Replicas
 from twinlens.simulation.work import Work, token_times_s
 
@@ -175,3 +179,34 @@ def test_preemptions_are_counted_also_of_requests_that_are_over() -> None:
     made = to_the_end(fleet)
     assert fleet.states()[0].preemptions > 0
     assert sum(each.count for each in made) == 90
+
+
+def test_an_answer_whose_client_has_just_left_does_not_end_the_server() -> None:
+    # Between the cancelling of a handler and its end, its answer is over already and still under way.
+    async def scenario() -> list[int]:
+        leaves, stays = (
+            Stream(number, Answer.to(asked(10, 3), number, "simulated", 0), 0.0, asyncio.Future()) for number in (1, 2)
+        )
+        written: list[int] = []
+
+        async def write(stream: Stream, first: int, count: int, lag_s: float) -> None:
+            written.append(stream.number)
+            leaves.over.cancel()
+            for each in (leaves, stays):
+                if each is leaves or first + count == 3:
+                    each.end("length")
+
+        pace = Pace(replicas(), 1.0, write)
+        pace.add(leaves)
+        pace.add(stays)
+        run = asyncio.ensure_future(pace.run())
+        assert await asyncio.wait_for(asyncio.shield(stays.over), 20) == "length"
+        assert not run.done()
+        run.cancel()
+        await asyncio.wait({run})
+        return written
+
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(lambda: asyncio.run(scenario())).result()
+    assert written.count(2) == 3
+    assert written.count(1) <= 1

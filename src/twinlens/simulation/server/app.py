@@ -144,7 +144,7 @@ class App:
     async def _write(self, stream: Stream, first: int, count: int, lag_s: float) -> None:
         now_ns = time.monotonic_ns()
         if stream.fault is not None and stream.fault.kind == "cut" and first + count > stream.fault.token:
-            stream.over.set_result("cut")
+            stream.end("cut")
             return
         between_s = (now_ns - stream.last_ns) / 1e9
         self.metrics.time("time_to_first_token_seconds" if first == 0 else "inter_token_latency_seconds", between_s)
@@ -156,11 +156,11 @@ class App:
                 # No waiting for a client that does not read: the others' tokens are due now.
                 await stream.writer.write(stream.answer.events(first, count), drain=False)
             except ConnectionError:
-                stream.over.set_result("abort")
+                stream.end("abort")
                 return
         if first + count == stream.answer.asked.output_tokens:
             self._count(stream)
-            stream.over.set_result(stream.answer.asked.finish)
+            stream.end(stream.answer.asked.finish)
 
     def _count(self, stream: Stream) -> None:
         """The phases of a request whose answer is whole, as its engine had them."""

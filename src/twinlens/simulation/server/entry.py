@@ -114,7 +114,8 @@ def serving(
         yield _url(listener)
     finally:
         loop, over = ends[0]
-        loop.call_soon_threadsafe(over.set)
+        with contextlib.suppress(RuntimeError):  # of a loop that has ended by itself, and has said why
+            loop.call_soon_threadsafe(over.set)
         thread.join(10)
 
 

@@ -36,6 +36,11 @@ class Stream:
     request: Sequence | None = None
     last_ns: int = 0
 
+    def end(self, why: str) -> None:
+        """It is over; of one whose client has left, asyncio has cancelled `over` and the place is freed soon."""
+        if not self.over.done():
+            self.over.set_result(why)
+
 
 Write = Callable[[Stream, int, int, float], Awaitable[None]]
 """Writes tokens of a request: the first of them, how many, and how many real seconds too late."""
@@ -128,7 +133,7 @@ class Pace:
             heapq.heappush(self._due, _Due(due_s, self._order, stream, made.first, made.count))
         while self._due and self._due[0].at_s <= now_s:
             due = heapq.heappop(self._due)
-            if due.stream.number not in self._streams:
+            if due.stream.number not in self._streams or due.stream.over.done():
                 continue
             lag_s = (self.now_s() - due.at_s) / self.speed
             self.lag.add(lag_s)

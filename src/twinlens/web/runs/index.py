@@ -87,10 +87,10 @@ class Index:
         self._lock = threading.Lock()
         self._listing, self._looked_s = Listing((), (), {}), float("-inf")
 
-    def listing(self, fresh_s: float = _FRESH_S) -> Listing:
-        """What lies there, at most a second old."""
+    def listing(self, fresh_s: float | None = None) -> Listing:
+        """What lies there, at most `fresh_s` old; None: a second."""
         with self._lock:
-            if time.monotonic() - self._looked_s >= fresh_s:
+            if time.monotonic() - self._looked_s >= (_FRESH_S if fresh_s is None else fresh_s):
                 self._listing = self._look()
                 self._looked_s = time.monotonic()
             return self._listing
