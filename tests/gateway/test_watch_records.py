@@ -20,6 +20,8 @@ from twinlens.gateway.watch.records import Records
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import read_run
 from twinlens.reporting.wording.finding import sentence_of
+from twinlens.schedule.trace_file import read_trace
+from twinlens.spec.workload.arrival import Trace
 
 FRONT = Front("http://127.0.0.1:8080/v1", ({"name": "a", "url": "http://127.0.0.1:1/v1"},))
 MS = 1_000_000
@@ -82,6 +84,23 @@ def test_a_day_is_read_like_any_run_and_ranked_by_nothing(tmp_path: Path) -> Non
     assert math.isnan(routes[0]["ttft_s_low"][1])  # nothing was predicted
     assert (routes[30]["attempts"], routes[30]["ending"], routes[30]["money"]) == ([], "refused", None)
     assert not any(b"a secret" in each.read_bytes() for each in folder.iterdir())
+
+
+def test_a_day_can_be_asked_again_as_it_came(tmp_path: Path) -> None:
+    records = Records(tmp_path, FRONT)
+    begun_ns = time.monotonic_ns()
+    for number, made in ((0, 6), (1, 3), (2, 7)):
+        records.add(answered(begun_ns + number * 250 * MS, number, output_tokens=made))
+    uncounted = answered(begun_ns + 100 * MS, 3, input_tokens=None, ending="left")
+    refused = Outcome("r-4", "team", begun_ns + 200 * MS, end_ns=begun_ns + 201 * MS, ending="refused", status=402)
+    records.add(uncounted)
+    records.add(refused)
+    records.close()
+    (folder,) = [each.parent for each in tmp_path.glob("*/run.json")]
+    recorded = read_trace(Trace(path=str(folder), format="run"), 10.0, prompt_seed=3)
+    asked = [(each.intended_ns, each.input_tokens, each.output_tokens) for each in recorded.plan]
+    assert asked == [(0, 3, 6), (250 * MS, 3, 3), (500 * MS, 3, 7)]
+    assert recorded.unusable == 2, "nobody counted the prompt of one, and nothing came of the other"
 
 
 def test_rows_of_a_gateway_that_was_killed_are_readable(tmp_path: Path) -> None:

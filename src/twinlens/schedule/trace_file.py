@@ -2,7 +2,8 @@
 
 Formats: Azure's LLM inference traces (CSV: TIMESTAMP, ContextTokens, GeneratedTokens), BurstGPT (CSV: Timestamp in
 seconds, Request tokens, Response tokens), Mooncake (JSON lines: timestamp in milliseconds, input_length,
-output_length, hash_ids of 512-token blocks) and plain CSV (time_s, input_tokens, output_tokens).
+output_length, hash_ids of 512-token blocks), plain CSV (time_s, input_tokens, output_tokens), and a run of ours, such
+as a day of a gateway's traffic.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from twinlens.errors import BadInput, nearest
+from twinlens.record.store import read_run
 from twinlens.schedule.plan import Plan
 from twinlens.spec.workload.arrival import Trace
 
@@ -40,7 +42,7 @@ def read_trace(trace: Trace, duration_s: float, *, prompt_seed: int, first: int 
     """
     begin_ns, length_ns = round(trace.start_s * 1e9), round(duration_s * 1e9 * trace.speedup)
     columns, unusable, zero_ns = _Columns(), 0, None
-    for row in _rows(Path(trace.path), trace.format):
+    for row in _of_run(Path(trace.path)) if trace.format == "run" else _rows(Path(trace.path), trace.format):
         zero_ns = row.time_ns if zero_ns is None else zero_ns
         at_ns = row.time_ns - zero_ns - begin_ns
         if at_ns >= length_ns + _DISORDER_NS:
@@ -98,6 +100,18 @@ def _rows(path: Path, kind: str) -> Iterator[TraceRow]:
                 yield make(fields)
             except Wrong as wrong:
                 raise BadInput(f"{path}, line {line}: {wrong}", code="TL213") from None
+
+
+def _of_run(folder: Path) -> Iterator[TraceRow]:
+    """Requests of a run as they came: the prompt as it was counted, the answer as long as it became. 0: not known, or
+    none came."""
+    run = read_run(folder)
+    if run.lens != "inference":
+        raise BadInput(f"{folder} is a run of {run.lens}: it has no requests to ask again", code="TL213")
+    rows = run.requests
+    prompts = np.nan_to_num(rows.input_tokens).astype(np.int64)
+    for place in np.argsort(rows.intended_ns, kind="stable").tolist():
+        yield TraceRow(int(rows.intended_ns[place]), int(prompts[place]), int(rows.output_tokens[place]))
 
 
 def _opened(path: Path) -> TextIO:

@@ -256,7 +256,7 @@ def data_hash(spec: RunSpec) -> Fact:
             if (part := getattr(workload, name)) is not None:
                 parts[name] = part.model_dump(mode="json", exclude_none=True)
     if isinstance(workload, InferenceWorkload) and isinstance(workload.arrival, Trace):
-        parts["trace"] = _file(workload.arrival.path)
+        parts["trace"] = _file(str(workload.arrival.file))
     missing = [part["path"] for part in parts.values() if "path" in part and "sha256" not in part]
     if missing:
         return unknown(f"{missing[0]} could not be read to hash it")

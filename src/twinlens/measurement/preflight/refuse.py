@@ -193,7 +193,7 @@ def _refuse_load(spec: RunSpec, workload: InferenceWorkload) -> None:
             f"{requests:.3g} requests in one run are more than {_MOST_REQUESTS:,}: lower the rate, or "
             "protocol.duration_s"
         )
-    if isinstance(arrival, Trace) and not Path(arrival.path).is_file():
+    if isinstance(arrival, Trace) and not arrival.file.is_file():
         raise BadInput(f"there is no trace {arrival.path!r}", code="TL213")
     if isinstance(workload.prompts, PromptFile):
         words_of(workload.prompts)

@@ -6,6 +6,7 @@ closed: a cautionary tale"). How hard is no part of it: `point.rate_per_s` and `
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
@@ -59,17 +60,24 @@ class Ramp(Spec):
     )
 
 
-TraceFormat = Literal["azure", "burstgpt", "mooncake", "csv"]
+TraceFormat = Literal["azure", "burstgpt", "mooncake", "csv", "run"]
 
 
 class Trace(Spec):
     """Open loop: arrivals and lengths as recorded in a file. The duration is the protocol's."""
 
     kind: Literal["trace"] = "trace"
-    path: str = Field(description="The file of recorded arrivals.", examples=["arrivals.csv"])
+    path: str = Field(
+        description="The file of recorded arrivals; of the format run, the folder of a run.", examples=["arrivals.csv"]
+    )
     format: TraceFormat = Field(description="The format of the file.", examples=["azure"])
     speedup: PositiveFloat = Field(1.0, description="How much faster it is played than recorded; lengths stay.")
     start_s: NonNegativeFloat = Field(0.0, description="Where in the recording to begin.")
+
+    @property
+    def file(self) -> Path:
+        """The file that has the rows."""
+        return Path(self.path) / "requests.arrows" if self.format == "run" else Path(self.path)
 
 
 class Closed(Spec):
