@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "twinlens"
-_MAKERS = ("Estimate", "Figure", "replace")
+_MAKERS = ("Estimate", "Figure", "replace", "Band")
 
 
 def producers(root: Path = SOURCE) -> set[str]:
-    """Functions that call `Estimate`, `Figure` or `replace` with bounds, as "stats/estimator/quantile.py:quantile"."""
+    """Functions that call `Estimate`, `Figure`, `Band` or `replace` with bounds, as "stats/estimator/rate.py:rate"."""
     return {
         f"{file.relative_to(root).as_posix()}:{name}"
         for file in sorted(root.rglob("*.py"))
@@ -28,7 +28,10 @@ def _of_file(tree: ast.AST, inside: str = "") -> Iterator[str]:
 
 
 def _has_bounds(call: ast.Call) -> bool:
-    """Whether a call sets a bound to something that is not None: the fifth argument of an `Estimate`, or by name."""
+    """Whether a call sets a bound to something that is not None: the fifth argument of an `Estimate`, or by name; of a
+    band, which is nothing but bounds, in any way, and where it is made of a plain tuple too."""
+    if any(isinstance(each, ast.Name) and each.id == "Band" for each in (call.func, *call.args[:1])):
+        return True
     made = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     if made not in _MAKERS:
         return False

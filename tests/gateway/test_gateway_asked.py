@@ -42,6 +42,7 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"stream_options": 3, "messages": [{"role": "user", "content": "x"}]}', "stream_options is an object"),
     (b'{"a":' * 5000 + b"1" + b"}" * 5000, "the body is no JSON"),
 ]
+ONE = '[[backend]]\nname = "a"\nurl = "http://x"\n'
 
 
 @pytest.mark.parametrize(("raw", "sentence"), BAD, ids=range(len(BAD)))
@@ -115,6 +116,9 @@ def test_another_page_is_an_error_in_the_same_shape() -> None:
         ('[[backend]]\nname = "a"\nurl = "http://x"\n[[backend]]\nname = "a"\nurl = "http://y"', "two backends"),
         ('host = "0.0.0.0"\n[[backend]]\nname = "a"\nurl = "http://x"', "no key is asked for"),
         ('policy = "cheapest"\n[[backend]]\nname = "a"\nurl = "http://x"', "policy"),
+        (f'{ONE}price_per_million = "1 USD"\n[[key]]\nname = "k"\nhash = "x"\nmoney_per_day = "1 EUR"', "one currency"),
+        (f'{ONE}price_per_hour = "1 USD"\nprice_per_million = "1 EUR"', "is in EUR, and backend 'a' in USD"),
+        (f'{ONE}price_per_million_input = "1 USD"', "write price_per_million too"),
         ('[[alias]]\nname = "auto"\nbackends = ["aa"]\n[[backend]]\nname = "a"\nurl = "http://x"', "did you mean 'a'"),
     ],
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from tests.gateway.scripted import CHAT, Conversation, gateway_of, in_loop, scripted, whole
+from tests.gateway.scripted import CHAT, WORDS, Conversation, gateway_of, in_loop, scripted, whole
 
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.limits.keys import new_key
@@ -61,7 +62,22 @@ def test_money_of_a_day_is_spent_by_the_price_of_the_backend_that_answered() -> 
             backend = Backend("a", a.url, "m", token_price=PRICED)
             async with gateway_of(backend, keys=[settings]) as served:
                 asked = [await served.ask(CHAT, Authorization=f"Bearer {key}") for _ in range(3)]
+            money = [each.money for each in served.told]
         assert [status for status, _ in asked] == [200, 200, 402], "8 output tokens at 2 USD a million, twice"
+        assert money == [Decimal("0.000016"), Decimal("0.000016"), Decimal(0)], "it stands in the rows too"
+
+
+def test_prompt_tokens_are_charged_where_they_have_a_price() -> None:
+    key, settings = key_of("a", money_per_day="0.00004 USD")
+    priced = Backend("a", "", "m", token_price=PRICED, input_price=(Decimal(4), "USD"))
+
+    async def run() -> None:
+        async with scripted(whole) as a, gateway_of(replace(priced, url=a.url), keys=[settings]) as served:
+            asked = [await served.ask(CHAT, Authorization=f"Bearer {key}") for _ in range(3)]
+            assert [status for status, _ in asked] == [200, 402, 402]
+            assert served.told[0].money == 8 * Decimal("0.000002") + 3 * Decimal("0.000004")
+
+    in_loop(run())
 
     in_loop(run())
 
@@ -89,5 +105,61 @@ def test_an_answer_that_no_backend_gave_costs_nothing() -> None:
             statuses = [(await served.ask(small, Authorization=f"Bearer {key}"))[0] for _ in range(5)]
             assert statuses[0] == 502
             assert 429 not in statuses, "a backend that refused has used no token"
+
+    in_loop(run())
+
+
+def test_a_whole_answer_that_nobody_counted_is_said_to_be_not_counted() -> None:
+    async def says_no_counts(to: Conversation) -> None:
+        said = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "once"}, "finish_reason": "stop"}]}
+        await to.head(kind="application/json")
+        await to.raw(json.dumps(said).encode())
+
+    async def run() -> None:
+        async with scripted(says_no_counts) as a, gateway_of(Backend("a", a.url, "m")) as served:
+            before = served.app.router.states["a"].load.answer_tokens
+            assert (await served.ask(CHAT))[0] == 200
+            (told,) = served.told
+            assert (told.output_tokens, told.chunk_tokens, told.ending) == (None, [0], "ok")
+            assert told.error == "the backend counted no tokens of this answer"
+            assert served.app.router.states["a"].load.answer_tokens == before, "nothing was learnt from it"
+
+    in_loop(run())
+
+
+def test_a_whole_answer_teaches_the_length_that_its_backend_counted() -> None:
+    async def run() -> None:
+        async with scripted(whole) as a, gateway_of(Backend("a", a.url, "m")) as served:
+            load = served.app.router.states["a"].load
+            load.answer_tokens = 100.0 + len(WORDS)
+            await served.ask(CHAT)
+            assert load.answer_tokens == 99.0 + len(WORDS)  # one part in a hundred of the way
+
+    in_loop(run())
+
+
+def test_embeddings_have_prompt_tokens_alone_and_are_settled_by_them() -> None:
+    key, settings = key_of("a", tokens_per_min=100)
+
+    async def embeds(to: Conversation) -> None:
+        said = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}],
+                "usage": {"prompt_tokens": 40, "total_tokens": 40}}  # fmt: skip
+        await to.head(kind="application/json")
+        await to.raw(json.dumps(said).encode())
+
+    async def run() -> None:
+        async with scripted(embeds) as a:
+            backend = Backend("a", a.url, "m", token_price=PRICED, input_price=(Decimal(1), "USD"))
+            async with gateway_of(backend, keys=[settings]) as served:
+                body = {"model": "m", "input": "x" * 20}
+                asked = [await served.ask(body, "/embeddings", Authorization=f"Bearer {key}") for _ in range(4)]
+                assert [status for status, _ in asked] == [200, 200, 200, 429], (
+                    "5 reserved, 40 used: a debt after three"
+                )
+                assert json.loads(asked[0][1])["data"][0]["embedding"] == [0.5, 0.25]
+                first = served.told[0]
+                assert (first.input_tokens, first.output_tokens, first.chunk_tokens) == (40, 0, [0])
+                assert (first.money, first.error) == (Decimal("0.00004"), "")
+                assert a.paths == ["/v1/embeddings"] * 3
 
     in_loop(run())

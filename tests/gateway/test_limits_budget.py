@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from twinlens.errors import BadInput
 from twinlens.gateway.asked import Asked
+from twinlens.gateway.backend import Price
 from twinlens.gateway.limits.gate import Admission, Gate
 from twinlens.gateway.limits.keys import new_key
 from twinlens.gateway.limits.ledger import Ledger, holding
@@ -22,6 +23,7 @@ from twinlens.system.document import toml_of
 
 KEY, LINES = new_key("team")
 BEARER = f"Bearer {KEY}"
+DEAR = Price(Decimal("0.0001"))
 NOON_S = 1_800_000_000 // 86_400 * 86_400 + 43_200.0
 
 
@@ -42,7 +44,7 @@ def asking(tokens: int, prompt_bytes: int = 0, model: str = "m") -> Asked:
     return Asked("chat", model, {}, True, False, prompt_bytes, tokens, 0, False)
 
 
-def refused(gate: Gate, asked: Asked, dearest: Decimal | None = None, key: str | None = BEARER) -> Refusal:
+def refused(gate: Gate, asked: Asked, dearest: Price | None = None, key: str | None = BEARER) -> Refusal:
     with pytest.raises(Refusal) as caught:
         gate.admit(key, asked, dearest)
     return caught.value
@@ -100,17 +102,23 @@ def test_money_of_a_day_is_exact_and_comes_back_at_midnight() -> None:
     clock = Clock(NOON_S)
     gate = Gate(with_limits(money_per_day="0.30 USD"), now_s=clock)
     for _ in range(3):
-        gate.settle(gate.admit(BEARER, asking(1000), Decimal("0.0001")), 1000, Decimal("0.1"))
-    over = refused(gate, asking(1), Decimal("0.0001"))
+        gate.settle(gate.admit(BEARER, asking(1000), DEAR), 1000, Decimal("0.1"))
+    over = refused(gate, asking(1), DEAR)
     assert (over.status, over.retry_after_s) == (402, pytest.approx(43_200.0))
     assert refused(gate, asking(1), None).status == 402  # no price is known
     clock.now_s += 43_200
-    late = gate.admit(BEARER, asking(3000), Decimal("0.0001"))
+    late = gate.admit(BEARER, asking(3000), DEAR)
     clock.now_s -= 43_200  # a clock that goes back finds the money of that day spent
-    assert refused(gate, asking(1), Decimal("0.0001")).status == 402
+    assert refused(gate, asking(1), DEAR).status == 402
     gate.settle(late, 10, Decimal("0.001"))  # the money of the day that it was taken from
     clock.now_s += 43_200
     assert gate.taken()["team"][3] == Decimal("0.001")
+
+
+def test_the_prompt_is_reserved_at_its_price_too() -> None:
+    gate = Gate(with_limits(money_per_day="0.30 USD"), now_s=Clock())
+    let_in = gate.admit(BEARER, asking(1000, prompt_bytes=402), Price(Decimal("0.0001"), Decimal("0.00002")))
+    assert let_in.money == 1000 * Decimal("0.0001") + 101 * Decimal("0.00002")  # 402 / 4 rounded up
 
 
 def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing() -> None:
@@ -173,7 +181,7 @@ def test_no_order_exceeds_a_budget_and_none_loses_one(steps: list[tuple[str, int
     for what, which, much in steps:
         if what == "admit":
             with contextlib.suppress(Refusal):
-                open_.append((which, gates[which].admit(BEARER, asking(int(much)), PRICE)))
+                open_.append((which, gates[which].admit(BEARER, asking(int(much)), Price(PRICE))))
                 let_in += 1
         elif what == "settle" and open_:
             owner, admission = open_.pop(which % len(open_))

@@ -50,6 +50,24 @@ def test_a_backend_that_grows_slower_gets_bands_that_hold_again() -> None:
     assert good / of > 0.85
 
 
+def test_while_a_queue_grows_the_law_is_right_in_the_middle_and_bands_are_given_only_where_they_hold() -> None:
+    told = play([LAW], rate_per_s=40.0, requests=900).told  # the engine serves about 35
+    ratios = sorted(each.ttft_s / each.law_ttft_s for each in told if each.law_ttft_s)
+    assert 0.85 < ratios[len(ratios) // 2] < 1.15
+    for which in ("ttft", "tpot"):
+        good, of = held(told, which)
+        assert 100 < of < 800, "nothing is predicted where more wait than bands were learnt of"
+        assert good / of > 0.84
+
+
+def test_a_backend_with_a_queue_does_not_take_over_from_one_that_misses_the_slo_by_little() -> None:
+    router = router_of(known("a"), replace(known("b"), identity="not the one measured"), slo_ttft_s=1e-6)
+    assert sent(router).backend == "b", "nothing is known of it, and the other one is too late"
+    for _ in range(60):
+        router.begin(replace(router.route(ASKED, frozenset({"a"}), S)), ASKED, S)
+    assert sent(router).backend == "a", "it is too late too, and has no queue"
+
+
 def test_a_slower_backend_is_sent_less() -> None:
     told = play([LAW, times(LAW, 3.0)], rate_per_s=16.0, requests=500).told
     slow = sum(each.backend == "b1" for each in told)

@@ -25,9 +25,10 @@ def test_bounds_are_found_however_they_are_given(tmp_path: Path) -> None:
     (tmp_path / "new.py").write_text(
         "def by_place():\n    return Estimate(v, u, m, o, low, high, 0.95)\n"
         "def by_name():\n    return replace(one, high=2.0)\n"
+        "def of_a_band():\n    return made(Band, (v, low, high))\n"
         "def of_none():\n    return replace(Estimate(v, u, m, o, n=3), low=None, high=None)\n"
     )
-    assert producers(tmp_path) == {"new.py:by_place", "new.py:by_name"}
+    assert producers(tmp_path) == {"new.py:by_place", "new.py:by_name", "new.py:of_a_band"}
 
 
 @pytest.mark.parametrize("kind", COVERED, ids=lambda kind: kind.what)

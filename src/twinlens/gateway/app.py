@@ -10,7 +10,6 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,10 @@ import aiohttp
 from aiohttp import web
 
 from twinlens.gateway.asked import Kind, read
-from twinlens.gateway.backend import Backend
+from twinlens.gateway.backend import Backend, Price, dearest_of
 from twinlens.gateway.limits.gate import FLUSH_S, Admission, Gate
 from twinlens.gateway.limits.used import used_money, used_tokens
-from twinlens.gateway.outcome import Attempt, Outcome
-from twinlens.gateway.price import dearest_of, price_of
+from twinlens.gateway.outcome import Outcome
 from twinlens.gateway.refusal import Refusal
 from twinlens.gateway.relay.connections import session
 from twinlens.gateway.relay.delivery import Delivery
@@ -58,7 +56,7 @@ class App:
         self._left: list[aiohttp.ClientSession] = []
         self._leaving: set[asyncio.Task[None]] = set()
         self._failover: Failover | None = None
-        self._dearest: Decimal | None = None
+        self._dearest: Price | None = None
         self._numbers, self._mark = itertools.count(1), secrets.token_hex(4)
         self.application = web.Application(client_max_size=settings.most_body_bytes, middlewares=[_refusing])
         self.application.cleanup_ctx.append(self._connected)
@@ -179,8 +177,9 @@ class App:
             return Refusal(500, outcome.error).answer()
         finally:
             outcome.end_ns = time.monotonic_ns()
+            outcome.money = used_money(outcome)
             if admission is not None:
-                self.gate.settle(admission, used_tokens(outcome), used_money(outcome, _price_at))
+                self.gate.settle(admission, used_tokens(outcome), outcome.money)
             self.tally.add(outcome)
             self.audit.add(outcome)
             self.records.add(outcome)
@@ -248,10 +247,6 @@ def _where(backend: Backend) -> tuple[str, str, str]:
 
 def _ending(outcome: Outcome) -> Any:
     return "failed" if outcome.attempts else "refused"
-
-
-def _price_at(attempt: Attempt) -> Decimal | None:
-    return price_of(attempt.route.backend)
 
 
 @web.middleware

@@ -17,6 +17,7 @@ from twinlens.spec.load import wrong_fields
 from twinlens.system.document import read_toml
 
 CODE = "TL275"
+_PRICES = ("price_per_hour", "price_per_million", "price_per_million_input")
 Policy = Literal["least-ttft", "least-cost", "least-energy", "prefix", "two-choices", "round-robin"]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x20\x7f/]+$")]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -37,6 +38,11 @@ class BackendSettings(Spec):
         "",
         description="What a million output tokens cost there, where it is not an hour that is paid.",
         examples=["0.60 USD"],
+    )
+    price_per_million_input: str = Field(
+        "",
+        description="What a million prompt tokens cost there, where they are charged beside output tokens.",
+        examples=["0.15 USD"],
     )
     weights: str = Field(
         "", description="A name that backends with the very same weights share; else as the measured run hashed them."
@@ -129,8 +135,22 @@ def _contradictions(settings: GatewaySettings) -> Iterator[str]:
         if bool(backend.url) == bool(backend.launch):
             both = "both url and" if backend.url else "neither url nor"
             yield f"backend {backend.name!r} has {both} launch; write one of them"
+        if backend.price_per_million_input and not backend.price_per_million:
+            yield f"backend {backend.name!r} has a price of prompt tokens alone; write price_per_million too"
+    yield from _currencies(settings)
     if not settings.key and not is_loopback(settings.host):
         yield f"host {settings.host!r} is reached from other machines, and no key is asked for; add a [[key]]"
+
+
+def _currencies(settings: GatewaySettings) -> Iterator[str]:
+    """Amounts of two currencies are never compared: nobody here knows what one is worth in the other."""
+    priced = [(f"backend {each.name!r}", getattr(each, field)) for each in settings.backend for field in _PRICES]
+    budgets = [(f"key {each.name!r}", each.money_per_day) for each in settings.key]
+    said = [(who, money[1]) for who, text in (*priced, *budgets) if (money := money_of(text))]
+    for who, currency in said:
+        if currency != said[0][1]:
+            first = f"{said[0][0]} in {said[0][1]}"
+            yield f"{who} is in {currency}, and {first}; write all prices and budgets in one currency"
 
 
 def is_loopback(host: str) -> bool:

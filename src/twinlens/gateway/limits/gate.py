@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from twinlens.gateway.asked import Asked
+from twinlens.gateway.backend import Price
 from twinlens.gateway.limits.budget import Amounts, Limits
 from twinlens.gateway.limits.keys import Keys, refuse_model
 from twinlens.gateway.limits.ledger import Grant, Ledger, day_of
@@ -79,9 +80,9 @@ class Gate:
         if self._clients and self._ledger is None:
             self._ledger = Ledger(":memory:")
 
-    def admit(self, authorization: str | None, asked: Asked, dearest: Decimal | None) -> Admission:
-        """Reserve what it may use: tokens of prompt and longest answer, and the money of that answer at the `dearest`
-        output token of any backend (None: no price is known).
+    def admit(self, authorization: str | None, asked: Asked, dearest: Price | None) -> Admission:
+        """Reserve what it may use: tokens of prompt and longest answer, and the money of both at the `dearest` tokens
+        of any backend (None: no price is known).
 
         Raises Refusal: 401 without a key that is known, 403 for a model that is not its own, 429 over a limit a
         minute, 402 over the money of a day, each with the seconds after which it may ask again, and 503 where what was
@@ -98,7 +99,8 @@ class Gate:
         if client.limits.money is not None and dearest is None:
             raise Refusal(402, "this key has a limit of money, and no price of a token is known here")
         now_s = self._now_s()
-        money = answer_tokens(asked) * dearest if dearest is not None else _NOTHING
+        answer = answer_tokens(asked)
+        money = answer * dearest.output + (tokens - answer) * dearest.input if dearest is not None else _NOTHING
         self._reserve(owner.name, client, client.limits.of_need(Amounts(1, tokens, money)), now_s)
         return Admission(owner.name, tokens, money, client.day)
 

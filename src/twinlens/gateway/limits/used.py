@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from decimal import Decimal
 
-from twinlens.gateway.outcome import Attempt, Failure, Outcome
+from twinlens.gateway.backend import price_of
+from twinlens.gateway.outcome import Failure, Outcome
 
-Price = Callable[[Attempt], Decimal | None]
-"""The price of an output token at the backend of an attempt, in which the work on prompts is, as it was measured; None
-where it is not known."""
 _FREE: frozenset[Failure] = frozenset({"connect", "status"})
 """A server that was not reached, or that refused, has done no work."""
 
@@ -31,22 +28,18 @@ def used_tokens(outcome: Outcome) -> int | None:
     )  # fmt: skip
 
 
-def used_money(outcome: Outcome, price: Price) -> Decimal | None:
-    """Of the output tokens of all attempts, each at the price of its backend; None where the tokens of an answer or a
-    price are not known."""
+def used_money(outcome: Outcome) -> Decimal | None:
+    """Of all attempts, each at the price of its backend: its output tokens, and where they are charged those of the
+    prompt, as the last one counted them; None where a count or a price is not known."""
     worked = [each for each in outcome.attempts if each.failure not in _FREE]
     if worked and outcome.output_tokens is None:
         return None
     served = next((each for each in reversed(worked) if not each.failure), worked[-1] if worked else None)
     total = Decimal(0)
     for each in worked:
-        if (costs := price(each)) is None:
+        price = price_of(each.route.backend)
+        if price is None or (price.input and outcome.input_tokens is None):
             return None
-        total += costs * ((outcome.output_tokens or 0) if each is served else each.output_tokens)
+        made = outcome.output_tokens if each is served else each.output_tokens
+        total += price.output * (made or 0) + price.input * (outcome.input_tokens or 0)
     return total
-
-
-def measured_price(attempt: Attempt) -> Decimal | None:
-    """As the router knew it when it chose: the cost of an output token at the measured point."""
-    cost = attempt.route.chosen.cost
-    return None if cost is None else Decimal(repr(cost))

@@ -52,7 +52,9 @@ class Delivery:
     def _whole(self, opened: Opened, headers: Mapping[str, str]) -> web.Response:
         self._counted()
         now_ns = time.monotonic_ns()
-        self._outcome.chunk_ns, self._outcome.chunk_tokens = [now_ns], [self._outcome.output_tokens or 1]
+        self._outcome.chunk_ns, self._outcome.chunk_tokens = [now_ns], [self._outcome.output_tokens or 0]
+        if self._outcome.output_tokens is None:
+            self._outcome.error = self._outcome.error or "the backend counted no tokens of this answer"
         return web.Response(body=opened.upstream.whole, headers=headers, content_type="application/json")
 
     async def _stream(self, response: web.StreamResponse, over_s: float) -> None:
@@ -157,15 +159,12 @@ class Delivery:
         usage = self._current.upstream.answer.usage or {}
         prompt, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
         most = self._asked.most_tokens
+        if self._asked.kind == "embeddings" and prompt is not None:
+            made = 0
         if self._done is not None:
             prompt = prompt - self._done.made if prompt is not None and prompt > self._done.made else None
             made = made + self._done.made if made is not None else None
-        if (
-            made is not None
-            and self._asked.kind != "embeddings"
-            and most is not None
-            and made > most * self._asked.choices
-        ):
+        if made is not None and most is not None and made > most * self._asked.choices:
             self._outcome.error = f"the backend counts {made} tokens, more than the {most} asked for; not believed"
             made = None
         self._outcome.input_tokens, self._outcome.output_tokens = prompt, made
@@ -175,7 +174,9 @@ class Delivery:
     def _over(self) -> None:
         opened = self._current
         ended = self._outcome.ending
-        self._failover.over(opened, input_tokens=self._outcome.input_tokens)
+        made, before = self._outcome.output_tokens, self._done.made if self._done is not None else 0
+        own = None if made is None else max(0, made - before)
+        self._failover.over(opened, input_tokens=self._outcome.input_tokens, output_tokens=own)
         if ended == "left":
             opened.upstream.close()
 

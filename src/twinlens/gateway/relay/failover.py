@@ -112,14 +112,16 @@ class Failover:
         return opened
 
     def over(self, opened: Opened, failure: Failure = "", said: str = "", input_tokens: int | None = None, *,
-             failed: Failed | None = None) -> None:  # fmt: skip
+             output_tokens: int | None = None, failed: Failed | None = None) -> None:  # fmt: skip
         """An attempt is over: counted once, its connection given back or closed. A request that is wrong is no failure
-        of its backend."""
+        of its backend. Tokens that nobody counted are the content events of a stream, and not known of a whole answer.
+        """
         attempt = opened.upstream.attempt
         if opened.ticket.is_over:
             return
         attempt.end_ns, attempt.failure, attempt.said = time.monotonic_ns(), failure, said
-        attempt.output_tokens = len(opened.upstream.answer.reads)
+        events = 0 if opened.upstream.whole else len(opened.upstream.answer.reads)
+        attempt.output_tokens = events if output_tokens is None else output_tokens
         is_wrong, is_busy = failed is not None and failed.is_clients, failed is not None and failed.status == 429
         self.router.end(
             opened.ticket, attempt.end_ns, "hedged" if is_wrong else failure, input_tokens,

@@ -21,6 +21,9 @@ FEWEST = 20
 _TARGET = 0.05
 _STEP = 0.01
 _MOST_LEVEL = 0.15
+_LEAST_LEVEL = -0.2
+"""Below 0 an end lies outside all that is remembered, the farther the more often it was missed: what drifts is off by
+more than it ever was."""
 
 
 @dataclass(slots=True)
@@ -67,8 +70,8 @@ class Calibration:
     def _judge(self, is_below: bool, is_above: bool) -> None:
         self.tried += 1
         self.held += not (is_below or is_above)
-        self._below = min(_MOST_LEVEL, max(0.0, self._below + _STEP * (_TARGET - is_below)))
-        self._above = min(_MOST_LEVEL, max(0.0, self._above + _STEP * (_TARGET - is_above)))
+        self._below = min(_MOST_LEVEL, max(_LEAST_LEVEL, self._below + _STEP * (_TARGET - is_below)))
+        self._above = min(_MOST_LEVEL, max(_LEAST_LEVEL, self._above + _STEP * (_TARGET - is_above)))
 
     def _take(self, log: float) -> None:
         if len(self._last) == WINDOW:
@@ -85,10 +88,10 @@ class Calibration:
 
     def _end(self, level: float, sign: int) -> float:
         """The value that a further one lies beyond, on this side, with a chance of `level`; outside all of them where
-        they are too few to say."""
+        they are too few to say, or `level` is below 0."""
         count = len(self._ordered)
-        place = math.ceil((count + 1) * (1 - level))
+        place = math.ceil((count + 1) * (1 - max(0.0, level)))
         farthest = self._ordered[-1 if sign > 0 else 0]
         if place > count:
-            return farthest + (farthest - self._ordered[count // 2]) / 2
+            return farthest + (farthest - self._ordered[count // 2]) * (0.5 - min(0.0, level) / _STEP)
         return self._ordered[place - 1 if sign > 0 else count - place]

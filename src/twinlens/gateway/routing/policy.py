@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from twinlens.gateway.routing.route import Candidate
+from twinlens.gateway.routing.route import MOST_AHEAD, Band, Candidate
 from twinlens.gateway.settings import GatewaySettings
 from twinlens.simulation import routing as simulated
 
@@ -61,29 +62,33 @@ class Policies:
         return Choice(alive.index(chosen), "the better of two at random, by " + ("TTFT" if known else "requests"))
 
     def _least(self, able: Sequence[_Indexed], turn: int, policy: str) -> Choice:
-        """The cheapest, or the one of fewest joules, of those whose band lies within the SLO."""
+        """The cheapest, or the one of fewest joules, of those whose band lies within the SLO; of equal ones the least
+        TTFT, then the fewest in flight, in turn."""
         asked = self._settings
-        within: list[tuple[float, float, int]] = []
+        within: list[tuple[float, float, int, int, int]] = []
         for place, (_, each) in enumerate(able):
             amount = each.cost if policy == "least-cost" else each.joules
-            if amount is None or each.ttft_s is None or each.tpot_s is None:
+            if amount is None or beyond(each.ttft_s, asked.slo_ttft_s) or beyond(each.tpot_s, asked.slo_tpot_s):
                 continue
-            late = asked.slo_ttft_s is not None and each.ttft_s.high > asked.slo_ttft_s
-            slow = asked.slo_tpot_s is not None and each.tpot_s.high > asked.slo_tpot_s
-            if not late and not slow:
-                within.append((amount, each.ttft_s.middle, place))
+            soon_s = each.ttft_s.middle if each.ttft_s is not None else math.inf
+            within.append((amount, soon_s, each.in_flight, (place - turn) % len(able), place))
         what = "cost" if policy == "least-cost" else "energy"
         if within:
-            return Choice(min(within)[2], f"least {what} of {len(within)} within the SLO")
+            return Choice(min(within)[-1], f"least {what} of {len(within)} within the SLO")
         place, why = least_ttft(able, turn, asked.slo_ttft_s)
         return Choice(place, f"no {what} is known of one within the SLO; {why}")
+
+
+def beyond(band: Band | None, most_s: float | None) -> bool:
+    """Whether a prediction is not within a target for all of its band; what is not predicted is not known to be."""
+    return most_s is not None and (band is None or band.high > most_s)
 
 
 def least_ttft(able: Sequence[_Indexed], turn: int, slo_s: float | None) -> Choice:
     """The least middle of those predicted; of others, the fewest in flight, in turn where they are equal.
 
-    Those that nothing is predicted of stand behind: they take over where the best prediction misses the SLO, or has
-    `MOST_MORE` more in flight than they.
+    Those that nothing is predicted of stand behind: they take over where the best prediction misses the SLO (unless
+    they have a queue themselves), or has `MOST_MORE` more in flight than they.
     """
     count = len(able)
     best, fewest = -1, -1
@@ -100,7 +105,7 @@ def least_ttft(able: Sequence[_Indexed], turn: int, slo_s: float | None) -> Choi
         return Choice(fewest, "the fewest in flight; nothing is predicted")
     if fewest >= 0:
         ours, theirs = able[best][1], able[fewest][1]
-        if slo_s is not None and least_s > slo_s:
+        if slo_s is not None and least_s > slo_s and theirs.in_flight <= max(MOST_AHEAD, ours.in_flight):
             return Choice(fewest, "no predicted one is within the SLO; of the others, the fewest in flight")
         if ours.in_flight >= theirs.in_flight + MOST_MORE:
             return Choice(fewest, f"the best predicted one has {MOST_MORE} more in flight")

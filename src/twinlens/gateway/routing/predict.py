@@ -16,9 +16,10 @@ _MOST_BUSY = 0.9
 
 _VIEW_NS = 20_000_000
 """How long what is in flight may be taken for unchanged where nothing begins or ends: contexts grow meanwhile."""
-View = tuple[int, int, float, float, float, float, float]
-"""Rows that decode, rows beside a new one with itself, context, half a step, seconds of the prompts that wait, by how
-much prompts of others slow decoding, and seconds of a step with a new one that decodes."""
+View = tuple[int, int, float, float, float, float, float, float]
+"""Rows that decode, rows beside a new one with itself, context, half a step, seconds of the prompts that wait for a
+step and not for a seat, by how much prompts of others slow decoding, seconds of a step with a new one that decodes,
+and which share of those that wait has a seat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +46,15 @@ class Predictor:
         if load.view is None or now_ns > load.view_until_ns:
             load.view = self._view(load, now_ns)
             load.view_until_ns = now_ns + _VIEW_NS
-        rows, beside, context, half_s, others_s, slower, base_s = load.view
+        rows, beside, context, half_s, others_s, slower, base_s, seated = load.view
         ahead_s, tokens, squares = half_s, prompt, prompt * prompt
         if load.waiting:
             since_s, started_s = (now_ns - load.moved_ns) / 1e9, 0.0 if load.is_moving else self.before_s + half_s
             if since_s >= started_s:
                 ahead_s = max(half_s, others_s + started_s - since_s)
             else:
-                tokens, squares = tokens + load.waiting_tokens, squares + load.waiting_squares
-        line, read = self.line, load.waiting_tokens + prompt + answer / 2
+                tokens, squares = tokens + seated * load.waiting_tokens, squares + seated * load.waiting_squares
+        line, read = self.line, seated * load.waiting_tokens + prompt + answer / 2
         beyond = tokens - beside + rows
         if tokens > self.budget - rows:
             own_s = self._prompts_s(tokens, squares, beside, rows, context)
@@ -77,16 +78,19 @@ class Predictor:
         if rows:
             load.step_s = going_s = step(rows, context)
             half_s = going_s / 2
-        waiting = load.waiting
-        others_s = 0.0
+        waiting = min(load.waiting, self.seats - rows)
+        seated, others_s = waiting / load.waiting if waiting else 0.0, 0.0
         if waiting:
-            others_s = self._prompts_s(load.waiting_tokens, load.waiting_squares, rows + waiting, rows, context)
+            others_s = self._prompts_s(
+                seated * load.waiting_tokens, seated * load.waiting_squares, rows + waiting, rows, context
+            )
         beside = min(rows + waiting + 1, self.seats)
         mean = load.prompt_mean
         base_s = step(beside, context)
         extra_s = step(beside + 1, context, mean, mean * mean / 2) - base_s
-        slower = 1.0 / (1.0 - min(_MOST_BUSY, load.rate_per_s(now_ns) * extra_s))
-        return rows, beside, context, half_s, others_s, slower, base_s
+        turning = 1.0 + self.seats * extra_s / (load.answer_tokens * base_s)
+        slower = min(turning, 1.0 / (1.0 - min(_MOST_BUSY, load.rate_per_s(now_ns) * extra_s)))
+        return rows, beside, context, half_s, others_s, slower, base_s, seated
 
     def _prompts_s(self, tokens: float, squares: float, beside: float, rows: int, context: float) -> float:
         """Seconds of the steps that take prompts of so many tokens, and decode `rows` others meanwhile."""

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from twinlens.gateway.backend import Backend
 
 
+MOST_AHEAD = 50
+"""Requests without a token, beyond which nothing is predicted: bands would be those of a time when fewer waited, and
+miss (docs/results/coverage-gateway.md)."""
+
+
 class Band(NamedTuple):
     """A prediction: its middle, and bounds that hold nine in ten. A tuple, as 32 are made in each decision."""
 
@@ -18,9 +23,11 @@ class Band(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One backend when the choice was made. Predictions are None where nothing was measured that they could stand on.
+    """One backend when the choice was made. Predictions are None where nothing was measured that they could stand on,
+    and where more than `MOST_AHEAD` wait there.
 
-    `cost`: money of an output token, `joules` of one, both at the measured operating point of the highest rate.
+    `cost`: money of an output token, by its stated price (with its part of the prompt, where prompts are charged) or at
+    the measured operating point of the highest rate; `joules`: of one, at that point.
     `out`: why it could not be chosen, "" where it could.
     """
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twinlens.errors import nearest
-from twinlens.gateway.backend import Backend
-from twinlens.gateway.price import price_of
+from twinlens.gateway.backend import Backend, Price, price_of
 from twinlens.gateway.refusal import Refusal
 from twinlens.gateway.settings import AliasSettings
 
@@ -75,16 +74,15 @@ def _unfit(alias: AliasSettings, backend: Backend) -> str:
         cost = cost_of(backend, "USD")
         if cost is None:
             return "what one of its tokens costs in USD is not known"
-        if cost * 1e6 > most:
-            return f"a million of its output tokens cost {cost * 1e6:.3g} USD, above {most:g}"
+        if (million := float(cost.output) * 1e6) > most:
+            return f"a million of its output tokens cost {million:.3g} USD, above {most:g}"
     return ""
 
 
-def cost_of(backend: Backend, currency: str) -> float | None:
-    """Money of one output token (price.py); None where price, currency or rate are not known, or where the rate is that
+def cost_of(backend: Backend, currency: str) -> Price | None:
+    """Money of one of its tokens; None where price, currency or rate are not known, or where the rate is that
     of a server which is not the one measured."""
     said = backend.token_price or backend.price
     if said is None or said[1] != currency or (backend.token_price is None and not backend.predicts):
         return None
-    price = price_of(backend)
-    return None if price is None else float(price)
+    return price_of(backend)

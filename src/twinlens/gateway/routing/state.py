@@ -12,7 +12,7 @@ from twinlens.gateway.routing.calibration import Calibration
 from twinlens.gateway.routing.health import Health
 from twinlens.gateway.routing.load import Load
 from twinlens.gateway.routing.predict import Predictor
-from twinlens.gateway.routing.route import Band, Candidate, Ticket
+from twinlens.gateway.routing.route import MOST_AHEAD, Band, Candidate, Ticket
 from twinlens.gateway.routing.served import cost_of
 
 if TYPE_CHECKING:  # reading runs is heavy, and a gateway without them does not
@@ -36,6 +36,7 @@ class State:
     tpot: Calibration = field(default_factory=Calibration)
     known: Predictor | None = None
     cost: float | None = None
+    prompt_cost: float = 0.0
     joules: float | None = None
     _measured: Measured | None = None
 
@@ -43,7 +44,9 @@ class State:
         """It is known by other facts from now on; what is in flight stays, and so does what was learnt of its law."""
         self.backend = backend
         measured = backend.measured if backend.predicts else None
-        self.cost = cost_of(backend, currency)
+        price = cost_of(backend, currency)
+        self.cost = None if price is None else float(price.output)
+        self.prompt_cost = 0.0 if price is None else float(price.input)
         self.joules = measured.point.joules_per_token if measured and measured.point else None
         if measured is self._measured:
             return
@@ -82,9 +85,10 @@ class State:
 
     def candidate(self, asked: Asked, now_ns: int, out: str = "") -> Candidate:
         """As it stands in a decision."""
-        if self.known is None or out:
-            return Candidate(self.backend.name, self.load.in_flight, None, None, self.cost, self.joules, out)
         load = self.load
+        if self.known is None or out or load.waiting > MOST_AHEAD:
+            cost = self._cost(load.tokens_of(asked.prompt_bytes), self.answer_of(asked))
+            return Candidate(self.backend.name, load.in_flight, None, None, cost, self.joules, out)
         answer, most = load.answer_tokens, asked.most_tokens
         if most is not None and most < answer:
             answer = most
@@ -95,8 +99,12 @@ class State:
             self.backend.name, load.waiting + load.decoding,
             None if first is None else _band(Band, (ttft_s * first[0], ttft_s * first[1], ttft_s * first[2])),
             None if later is None else _band(Band, (tpot_s * later[0], tpot_s * later[1], tpot_s * later[2])),
-            self.cost, self.joules, "",
+            self.cost if not self.prompt_cost else self._cost(prompt, answer), self.joules, "",
         ))  # fmt: skip
+
+    def _cost(self, prompt: float, answer: float) -> float | None:
+        """Of an output token, with its part of the prompt where prompts are charged beside it."""
+        return self.cost if self.cost is None else self.cost + self.prompt_cost * prompt / max(1.0, answer)
 
     def free_in_s(self, now_ns: int) -> float:
         """Seconds until a further request may come: by the law; without one, by how long requests took so far; 1 s

@@ -18,7 +18,7 @@ _OUTCOMES: dict[Ending, RequestOutcome] = {
     "ok": "ok", "refused": "refused", "failed": "failed", "cut_off": "cut_off", "left": "cut_off",
 }  # fmt: skip
 _WORDS, _TIMES, _REALS = pa.list_(pa.string()), pa.list_(pa.int64()), pa.list_(pa.float64())
-_NOTHING = Band(*[float("nan")] * 3)
+_NOTHING = (float("nan"),) * 3
 _BANDS = ("ttft_s", "tpot_s")
 ROUTE_SCHEMA = pa.schema([
     ("group", pa.int64()), ("id", pa.string()), ("key", pa.string()), ("model", pa.string()), ("ending", pa.string()),
