@@ -52,6 +52,15 @@ def refuse_metadata(host: str) -> None:
             raise BadInput(sentence, code=CODE)
 
 
+def is_numeric(host: str) -> bool:
+    """Whether it is an address, and no name that is one."""
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
 def may_ask(address: str) -> bool:
     """Whether a numeric address may be asked: not a link-local one, nor that of a metadata service, nor of many."""
     found: IPv4Address | IPv6Address = ip_address(address.partition("%")[0])

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 from aiohttp import web
 
 from twinlens.gateway.asked import Kind, read
@@ -22,11 +21,11 @@ from twinlens.gateway.limits.gate import FLUSH_S, Admission, Gate
 from twinlens.gateway.limits.used import used_money, used_tokens
 from twinlens.gateway.outcome import Outcome
 from twinlens.gateway.refusal import Refusal
-from twinlens.gateway.relay.connections import session
 from twinlens.gateway.relay.delivery import Delivery
 from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.failover import Failover
 from twinlens.gateway.relay.resume import gives_token_ids
+from twinlens.gateway.relay.wire import Pool
 from twinlens.gateway.routing.audit import Audit
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings, is_loopback
@@ -52,9 +51,8 @@ class App:
         self._kept_in = kept_in
         self.audit = Audit(self.router.states)
         self.tally, self._started_utc = Tally(), now_utc()
-        self._sessions: dict[str, tuple[aiohttp.ClientSession, tuple[str, str, str]]] = {}
-        self._left: list[aiohttp.ClientSession] = []
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._pools: dict[str, tuple[Pool, tuple[str, str, str]]] = {}
+        self._left: list[Pool] = []
         self._failover: Failover | None = None
         self._dearest: Price | None = None
         self._numbers, self._mark = itertools.count(1), secrets.token_hex(4)
@@ -75,8 +73,8 @@ class App:
         flushing = asyncio.create_task(self._flush())
         yield
         flushing.cancel()
-        for each in [*self._left, *(each for each, _ in self._sessions.values())]:
-            await each.close()
+        for each in [*self._left, *(each for each, _ in self._pools.values())]:
+            each.close()
         self.gate.close()
         self.records.close()
 
@@ -95,20 +93,18 @@ class App:
     async def _connect(self) -> None:
         """Connections to the backends that have none; those whose backend is gone are closed once they are idle."""
         known = {each.name: each for each in self.router.backends}
-        for name, (old, where) in [*self._sessions.items()]:
+        for name, (old, where) in [*self._pools.items()]:
             if name not in known or _where(known[name]) != where:
-                del self._sessions[name]
+                del self._pools[name]
                 self._left.append(old)
                 asyncio.get_running_loop().call_later(self.settings.deadline_s, self._leave, old)
         for name, backend in known.items():
-            if name not in self._sessions:
-                self._sessions[name] = self._session_of(backend), _where(backend)
+            if name not in self._pools:
+                self._pools[name] = Pool(*_where(backend)), _where(backend)
         if self.settings.stream_failure == "continue":
             await self._find_token_ids()
         self._dearest = dearest_of(self.router.backends)
-        self._failover = Failover(
-            self.router, {name: session for name, (session, _) in self._sessions.items()}, self.settings
-        )
+        self._failover = Failover(self.router, {name: pool for name, (pool, _) in self._pools.items()}, self.settings)
 
     async def renew(self, settings: GatewaySettings, backends: Sequence[Backend]) -> None:
         """From now on by these settings. Requests on their way end by those that they began with."""
@@ -117,23 +113,18 @@ class App:
         self.gate.renew(settings)
         await self._connect()
 
-    def _leave(self, old: aiohttp.ClientSession) -> None:
+    def _leave(self, old: Pool) -> None:
         self._left.remove(old)
-        task = asyncio.get_running_loop().create_task(old.close())
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        old.close()
 
     async def _find_token_ids(self) -> None:
         """Which backends of shared weights give numbers of tokens, by which an answer goes on exactly."""
         asked = [each for each in self.router.backends if each.weights and not each.gives_token_ids]
-        found = await asyncio.gather(*(gives_token_ids(self._sessions[each.name][0], each) for each in asked))
+        found = await asyncio.gather(*(gives_token_ids(self._pools[each.name][0], each) for each in asked))
         giving = {each.name for each, gives in zip(asked, found, strict=True) if gives}
         self.router.backends = tuple(
             replace(each, gives_token_ids=True) if each.name in giving else each for each in self.router.backends
         )
-
-    def _session_of(self, backend: Backend) -> aiohttp.ClientSession:
-        return session(backend.key, ca_file=backend.ca_file, longest_s=self.settings.deadline_s, keeps=True)
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         return await self._serve("chat", request)

@@ -77,6 +77,8 @@ def backend_of(settings: BackendSettings, url: str = "") -> Backend:
         key = os.environ.get(settings.key_env, "")
         if not key:
             raise BadInput(f"backend {settings.name!r}: the environment has no {settings.key_env}", code=CODE)
+        if not (key.isascii() and key.isprintable()):
+            raise BadInput(f"backend {settings.name!r}: {settings.key_env} holds no key but other letters", code=CODE)
     return Backend(
         settings.name, address, settings.model, key, settings.ca_file, money_of(settings.price_per_hour),
         money_of(settings.price_per_million), money_of(settings.price_per_million_input), settings.weights,

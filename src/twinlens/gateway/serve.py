@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import signal
 import socket
@@ -76,6 +77,8 @@ async def serve(
         out / (FILE if process is None else f"{Path(FILE).stem}-{process}.json"),
     )  # fmt: skip
     async with running(app, listening):
+        gc.collect()
+        gc.freeze()  # what was imported stays: no later collection walks over it in the middle of answers
         started(url_of(listening))
         following = asyncio.create_task(follow(app, config, ups, changed, say))
         asking = asyncio.create_task(keep_asking(app.router, say))

@@ -1,4 +1,4 @@
-"""Connections to backends: no proxy, no cookies, nothing compressed, no redirection, no link-local address."""
+"""Connections of the playground: no proxy, no cookies, nothing compressed, no redirection, no link-local address."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
 from twinlens.gateway.address import may_ask
-from twinlens.network.target import tls_context
 from twinlens.version import __version__
 
 _CONNECT_S = 5.0
-_KEPT_S = 4.0
-"""Servers on uvicorn close an idle connection after five seconds: one that is reused must not be met half closed."""
 _BUFFER_BYTES = 2**18
 
 
@@ -35,19 +32,11 @@ class GuardedResolver(AbstractResolver):
         await self._inner.close()
 
 
-def session(
-    key: str = "", *, ca_file: str = "", longest_s: float, silence_s: float | None = None, keeps: bool = False
-) -> aiohttp.ClientSession:
-    """Connections of its own. `keeps`: they are used again; `silence_s`: between two reads, a timer for each.
-
-    Raises BadInput (TL207) for a CA file that is none.
-    """
+def session(key: str = "", *, longest_s: float, silence_s: float | None = None) -> aiohttp.ClientSession:
+    """Connections of its own, each for one request. `silence_s`: between two reads, a timer for each."""
     headers = {"User-Agent": f"twinlens/{__version__}", "Accept-Encoding": "identity"}
-    kept: dict[str, Any] = {"keepalive_timeout": _KEPT_S} if keeps else {"force_close": True}
-    if ca_file:
-        kept["ssl"] = tls_context(ca_file)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(resolver=GuardedResolver(), limit=0, **kept),
+        connector=aiohttp.TCPConnector(resolver=GuardedResolver(), limit=0, force_close=True),
         headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
         timeout=aiohttp.ClientTimeout(total=longest_s, sock_connect=_CONNECT_S, sock_read=silence_s),
         cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False, read_bufsize=_BUFFER_BYTES,

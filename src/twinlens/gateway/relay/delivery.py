@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 
 from twinlens.gateway.asked import Asked
 from twinlens.gateway.outcome import Outcome
@@ -18,6 +19,8 @@ from twinlens.gateway.relay.failover import Failover, Opened, tried_of
 from twinlens.gateway.relay.passing import DONE
 from twinlens.gateway.relay.resume import SoFar, so_far, translated
 
+_MOST_UNSENT_BYTES = 2**16
+"""What the client's connection holds at most before its backend is no longer read: as many as make it wait."""
 _STREAM = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -39,8 +42,7 @@ class Delivery:
             if opened.upstream.whole:
                 return self._whole(opened, headers)
             response = web.StreamResponse(headers={**_STREAM, **headers})
-            await response.prepare(request)
-            await self._stream(response, over_s)
+            await self._stream(response, _Out(request, await response.prepare(request)), over_s)
             return response
         except (ConnectionError, asyncio.CancelledError):
             if not self._outcome.is_sent:
@@ -57,14 +59,14 @@ class Delivery:
             self._outcome.error = self._outcome.error or "the backend counted no tokens of this answer"
         return web.Response(body=opened.upstream.whole, headers=headers, content_type="application/json")
 
-    async def _stream(self, response: web.StreamResponse, over_s: float) -> None:
+    async def _stream(self, response: web.StreamResponse, out: _Out, over_s: float) -> None:
         opened = self._current
         if opened.upstream.held:
             await self._pass(response, opened.upstream.held, opened.upstream.held_tokens, time.monotonic_ns())
         while True:
             try:
                 async with asyncio.timeout_at(over_s):
-                    await self._until_end(response)
+                    await self._until_end(response, out)
                 break
             except TimeoutError:
                 late = Failed("late", "the answer takes longer than a request may")
@@ -86,22 +88,24 @@ class Delivery:
         self._outcome.is_sent = True
         await self._current.upstream.finish()
 
-    async def _until_end(self, response: web.StreamResponse) -> None:
-        """The hot path: what is read goes on, with one clock and two appended numbers."""
-        read, outcome = self._current.upstream.read, self._outcome
-        times, tokens_of, write, is_first = outcome.chunk_ns, outcome.chunk_tokens, response.write, self._done is None
+    async def _until_end(self, response: web.StreamResponse, out: _Out) -> None:
+        """The hot path: what is read goes on in the callback of its read, with one clock and two appended numbers."""
+        upstream, outcome, is_first = self._current.upstream, self._outcome, self._done is None
+        times, tokens_of, send = outcome.chunk_ns, outcome.chunk_tokens, out.send
         watching = _Silence(self._current, self._failover.settings.silence_s)
+
+        def deliver(block: bytes, tokens: int) -> bool:
+            watching.since_ns = now_ns = time.monotonic_ns()
+            if tokens:
+                times.append(now_ns)
+                tokens_of.append(tokens)
+            return send(block if is_first else translated(block, self._first, self._asked))
+
         try:
-            while True:
-                watching.since_ns = time.monotonic_ns()
-                block, tokens, now_ns = await read()
+            while not await upstream.flow(deliver):
                 watching.since_ns = None
-                if not block:
-                    return
-                if tokens:
-                    times.append(now_ns)
-                    tokens_of.append(tokens)
-                await write(block if is_first else translated(block, self._first, self._asked))
+                await out.drain()
+                watching.since_ns = time.monotonic_ns()
         except Failed as failed:
             raise watching.failure or failed from None
         finally:
@@ -186,13 +190,40 @@ class Delivery:
         return self._opened
 
 
+class _Out:
+    """The connection to the client of a stream that has begun, written to without a task. Headers go out with the first
+    bytes that the response itself writes, or before the first that are sent here."""
+
+    def __init__(self, request: web.Request, writer: AbstractStreamWriter | None) -> None:
+        if writer is None or request.transport is None:
+            raise ConnectionResetError("the client left")
+        self._writer, self._transport = writer, request.transport
+        self._is_chunked = bool(getattr(writer, "chunked", False))
+        self._has_begun = False
+
+    def send(self, block: bytes) -> bool:
+        """Whether the client keeps up."""
+        transport = self._transport
+        if transport.is_closing() or not block:
+            return True  # the task of a client that has left is cancelled
+        if not self._has_begun:
+            self._writer.send_headers()
+            self._has_begun = True
+        transport.write(b"%x\r\n%b\r\n" % (len(block), block) if self._is_chunked else block)
+        return transport.get_write_buffer_size() <= _MOST_UNSENT_BYTES
+
+    async def drain(self) -> None:
+        """Until the client has read. Raises ConnectionError where it left."""
+        await self._writer.drain()
+
+
 class _Silence:
     """Ends an answer whose backend says nothing for too long: one timer an answer, and not one a token. A client that
-    does not read is not its backend's silence. `since_ns`: when the read that goes on began."""
+    does not read is not its backend's silence. `since_ns`: since when the backend is waited for."""
 
     def __init__(self, opened: Opened, longest_s: float) -> None:
         self._opened, self._longest_s = opened, longest_s
-        self.since_ns: int | None = None
+        self.since_ns: int | None = time.monotonic_ns()
         self.failure: Failed | None = None
         self._timer = asyncio.get_running_loop().call_later(longest_s, self._look)
 

@@ -8,8 +8,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import aiohttp
-
 from twinlens.gateway.asked import Asked
 from twinlens.gateway.limits.queue import Queue
 from twinlens.gateway.outcome import Attempt, Failure, Outcome
@@ -17,11 +15,12 @@ from twinlens.gateway.refusal import Refusal
 from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.shares import Share
 from twinlens.gateway.relay.upstream import Posting, Upstream, posting_of
+from twinlens.gateway.relay.wire import Pool
 from twinlens.gateway.routing.route import Route, Ticket
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings
 
-Sessions = Mapping[str, aiohttp.ClientSession]
+Pools = Mapping[str, Pool]
 
 
 @dataclass(slots=True)
@@ -36,9 +35,9 @@ class Opened:
 class Failover:
     """What is shared by all requests of one process: the router, the connections, the budgets of retries and hedges."""
 
-    def __init__(self, router: Router, sessions: Sessions, settings: GatewaySettings) -> None:
+    def __init__(self, router: Router, pools: Pools, settings: GatewaySettings) -> None:
         self.router, self.settings = router, settings
-        self._sessions = sessions
+        self._pools = pools
         self.queue = Queue(settings.queue, settings.queue_s)
         self.retries = Share(settings.retry_share)
         self.hedges = Share(settings.hedging.share if settings.hedging else 0.0, first=1.0)
@@ -94,7 +93,7 @@ class Failover:
         attempt = Attempt(route.backend.name, route, time.monotonic_ns())
         outcome.attempts.append(attempt)
         takes_ids = self.settings.stream_failure == "continue" and route.backend.gives_token_ids and asked.streams
-        upstream = Upstream(self._sessions[route.backend.name], route.backend, asked, attempt, takes_ids=takes_ids)
+        upstream = Upstream(self._pools[route.backend.name], route.backend, asked, attempt, takes_ids=takes_ids)
         ticket = self.router.begin(route, asked, attempt.begin_ns)
         opened = Opened(upstream, ticket, route)
         within_s = route.first_token_s if asked.streams else self.settings.deadline_s

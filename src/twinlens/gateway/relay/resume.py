@@ -7,17 +7,17 @@ text that is cut the way it was made the outcome is the same.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
 from twinlens.gateway.asked import PATHS, Asked
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.relay.passing import Passing
 from twinlens.gateway.relay.upstream import Posting
+from twinlens.gateway.relay.wire import Pool
 from twinlens.network.answer.events import Answer
 from twinlens.system.document import json_of
 
@@ -132,15 +132,19 @@ def _event(content: Mapping[str, Any]) -> bytes:
     return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
 
 
-async def gives_token_ids(session: aiohttp.ClientSession, backend: Backend) -> bool:
+async def gives_token_ids(pool: Pool, backend: Backend) -> bool:
     """Whether it gives the numbers of its tokens where they are asked for: found out by one answer of one token."""
     body = {"model": backend.model, "prompt": "a", "max_tokens": 1, "temperature": 0, "return_token_ids": True}
     try:
-        within = aiohttp.ClientTimeout(total=_TRY_S)
-        url = backend.url + PATHS["completions"]
-        async with session.post(url, json=body, timeout=within, allow_redirects=False) as answer:
-            said = json_of((await answer.content.read(_MOST_TRY_BYTES)).decode())
-            (choice,) = said["choices"]
-            return answer.status == 200 and bool(choice["token_ids"]) and bool(choice.get("prompt_token_ids"))
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, KeyError, TypeError):
+        async with asyncio.timeout(_TRY_S):
+            wire = await pool.post(PATHS["completions"], json.dumps(body).encode())
+            try:
+                reply, whole = await wire.head(), b""
+                while len(whole) < _MOST_TRY_BYTES and (data := await wire.read()):
+                    whole += data
+            finally:
+                wire.close()
+        (choice,) = json_of(whole.decode())["choices"]
+        return reply.status == 200 and bool(choice["token_ids"]) and bool(choice.get("prompt_token_ids"))
+    except (OSError, TimeoutError, ValueError, KeyError, TypeError):
         return False

@@ -5,26 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-import aiohttp
 
 from twinlens.gateway.asked import PATHS, Asked, Kind
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.outcome import Attempt
 from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.passing import Passing
+from twinlens.gateway.relay.wire import Broken, Pool, Wire
 from twinlens.network.answer.events import Answer
-from twinlens.network.answer.frame import Malformed
+from twinlens.network.answer.frame import Malformed, Reply
 from twinlens.network.target import SIMULATED
 from twinlens.record.foreign_text import in_one_line
 
 _MOST_WHOLE_BYTES = 2**26
 _MOST_ERROR_BYTES = 2**16
 _LEFT_S = 0.5
-_HEADERS = {"Content-Type": "application/json", "Accept": "text/event-stream"}
+_SIMULATED = SIMULATED.lower()
+Deliver = Callable[[bytes, int], bool]
+"""Takes whole events and how many of them have content; whether more may come now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +52,18 @@ def posting_of(asked: Asked, backend: Backend, *, token_ids: bool = False) -> Po
 
 class Upstream:
     """`passing`: of a stream; `whole`: the bytes of an answer in one piece. `held`: what came up to the first content.
-    `takes_ids`: what another backend needs to go on is kept."""
+    `takes_ids`: what another backend needs to go on is kept. `says`: headers of its answer that go on."""
 
-    def __init__(self, session: aiohttp.ClientSession, backend: Backend, asked: Asked, attempt: Attempt,
-                 *, takes_ids: bool = False) -> None:  # fmt: skip
+    def __init__(
+        self, pool: Pool, backend: Backend, asked: Asked, attempt: Attempt, *, takes_ids: bool = False
+    ) -> None:
         self.backend, self.attempt = backend, attempt
-        self._session, self._asked = session, asked
+        self._pool, self._asked = pool, asked
         self.passing = Passing(hides_usage=not asked.wants_usage, takes_ids=takes_ids)
         self.held, self.held_tokens = b"", 0
         self.whole = b""
-        self._response: aiohttp.ClientResponse | None = None
+        self.says: dict[str, str] = {}
+        self._wire: Wire | None = None
         self._ends = False
 
     @property
@@ -71,49 +75,43 @@ class Upstream:
         try:
             async with asyncio.timeout(within_s):
                 await self._open(posting)
-        except Failed:
-            self.close()
-            raise
-        except (TimeoutError, aiohttp.ServerTimeoutError):
+        except TimeoutError:
             self.close()
             raise Failed("first token late", f"no first token within {within_s:.3g} s") from None
-        except aiohttp.ClientSSLError as wrong:
+        except BaseException as wrong:
             self.close()
-            raise Failed("connect", f"its certificate is not accepted: {in_one_line(str(wrong), 120)}") from None
-        except (aiohttp.ClientConnectorError, aiohttp.ServerDisconnectedError, ConnectionError) as wrong:
-            self.close()
-            raise Failed("connect", in_one_line(str(wrong) or type(wrong).__name__, 160)) from None
-        except (aiohttp.ClientError, OSError, ValueError) as wrong:
-            self.close()
-            raise Failed("broken", in_one_line(str(wrong) or type(wrong).__name__, 160)) from None
-        except BaseException:  # the client left, or another backend was faster
-            self.close()
-            raise
+            if isinstance(wrong, (OSError, ValueError)):
+                raise _failed(wrong) from None
+            raise  # it has failed already, the client left, or another backend was faster
 
     async def _open(self, posting: Posting) -> None:
-        url = self.backend.url + PATHS[posting.kind]
-        response = await self._session.post(url, data=posting.body, headers=_HEADERS, allow_redirects=False)
-        self._response, self.attempt.status = response, response.status
-        if response.status != 200:
-            raise await _refused(response)
-        if response.headers.get("Content-Encoding", "identity") != "identity":
+        self._wire = await self._pool.post(PATHS[posting.kind], posting.body)
+        reply = await self._wire.head()
+        self.attempt.status = reply.status
+        if reply.status != 200:
+            raise await _refused(self._wire, reply)
+        if reply.headers.get("content-encoding", "identity") != "identity":
             raise Failed("malformed", "its answer is compressed, which was not asked for")
-        if self._asked.streams and response.content_type == "text/event-stream":
-            await self._until_content()
+        if (found := reply.headers.get(_SIMULATED)) and found.isprintable():
+            self.says = {SIMULATED: found}  # a simulated server stays one behind a gateway
+        kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if self._asked.streams and kind == "text/event-stream":
+            await self._until_content(self._wire)
         else:
-            await self._read_whole(response)
+            await self._read_whole(self._wire)
 
-    async def _until_content(self) -> None:
+    async def _until_content(self, wire: Wire) -> None:
         while not self.held_tokens and not self._ends:
-            block, tokens = await self._next()
+            data = await wire.read()
+            block, tokens = self._fed(data) if data else self._ended()
             self.held, self.held_tokens = self.held + block, self.held_tokens + tokens
         if self.held_tokens or (self.answer.finish is not None and not self.passing.wrong):
             return
         raise self._failure()
 
-    async def _read_whole(self, response: aiohttp.ClientResponse) -> None:
+    async def _read_whole(self, wire: Wire) -> None:
         whole = bytearray()
-        async for data in response.content.iter_any():
+        while data := await wire.read():
             whole += data
             if len(whole) > _MOST_WHOLE_BYTES:
                 raise Failed("malformed", f"its answer does not end: over {_MOST_WHOLE_BYTES} bytes")
@@ -124,34 +122,43 @@ class Upstream:
         if self.answer.error:
             raise Failed("error event", self.answer.error)
         self.whole, self._ends = bytes(whole), True
+        self.close()
 
-    async def read(self) -> tuple[bytes, int, int]:
-        """The next events, how many of them have content, and when they were here (monotonic ns); no bytes at the end.
+    async def flow(self, deliver: Deliver) -> bool:
+        """Whole events go to `deliver` as they come, in the very callback that has read them. True: the answer is over;
+        False: `deliver` wants no more now. Raises Failed where the answer is over and not whole."""
+        assert self._wire is not None
+        takes = True
 
-        Raises Failed where the answer is over and not whole.
-        """
+        def took(data: bytes) -> bool:
+            nonlocal takes
+            block, tokens = self._fed(data)
+            takes = deliver(block, tokens) if block else True
+            return takes and not self._ends
+
         try:
-            while not self._ends:
-                block, tokens = await self._next()
+            if not self._ends:
+                await self._wire.flow(took)
+            if not takes and not self._ends:
+                return False
+            if not self._ends:
+                block, tokens = self._ended()
                 if block:
-                    return block, tokens, time.monotonic_ns()
-        except (aiohttp.ServerTimeoutError, TimeoutError):
-            raise Failed("late", "silent for too long in mid-answer") from None
-        except (aiohttp.ClientError, OSError, ValueError) as wrong:
+                    deliver(block, tokens)
+        except (OSError, ValueError) as wrong:
             raise Failed("broken", in_one_line(str(wrong) or type(wrong).__name__, 160)) from None
         if self.passing.wrong or self.answer.finish is None:
             raise self._failure()
-        return b"", 0, time.monotonic_ns()
+        return True
 
-    async def _next(self) -> tuple[bytes, int]:
-        assert self._response is not None
-        data = await self._response.content.readany()
-        if not data:
-            self._ends = True
-            return self.passing.end()
+    def _fed(self, data: bytes) -> tuple[bytes, int]:
         given = self.passing.feed(data)
         self._ends = bool(self.passing.wrong) or self.answer.is_done
         return given
+
+    def _ended(self) -> tuple[bytes, int]:
+        self._ends = True
+        return self.passing.end()
 
     def _failure(self) -> Failed:
         if self.answer.error:
@@ -161,36 +168,44 @@ class Upstream:
         begun = "in mid-answer" if self.answer.reads else "before it began"
         return Failed("broken", f"ended the answer {begun}")
 
-    @property
-    def says(self) -> dict[str, str]:
-        """Headers of its answer that go on: a simulated server stays one behind a gateway."""
-        found = self._response.headers.get(SIMULATED) if self._response is not None else None
-        return {SIMULATED: found} if found and found.isprintable() else {}
-
     async def finish(self) -> None:
         """Read to the very end what ends with `[DONE]`, so that the connection can be used again."""
-        if self._response is not None and not self._response.content.at_eof() and self.answer.is_done:
-            with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        if self._wire is not None and self.answer.is_done and not self._wire.reply.is_over:
+            with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(_LEFT_S):
-                    await self._response.content.readany()
+                    while await self._wire.read():
+                        pass
         self.close()
 
     def close(self) -> None:
         """Its connection is kept where the answer was read to its end, and closed where it was not: that ends the
         request at the backend too."""
-        if self._response is not None:
-            self._response.release() if self._ends and self._response.content.at_eof() else self._response.close()
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
 
 
-async def _refused(response: aiohttp.ClientResponse) -> Failed:
-    if 300 <= response.status < 400:
-        return Failed("status", "it sends elsewhere, which is not followed", status=response.status)
-    body = await response.content.read(_MOST_ERROR_BYTES)
+def _failed(wrong: OSError | ValueError) -> Failed:
+    """What became of a connection, in words."""
+    said = in_one_line(str(wrong) or type(wrong).__name__, 160)
+    if isinstance(wrong, ssl.SSLError):
+        return Failed("connect", f"its certificate is not accepted: {said}")
+    is_begun = isinstance(wrong, Broken) and wrong.has_begun
+    return Failed("broken" if is_begun or not isinstance(wrong, OSError) else "connect", said)
+
+
+async def _refused(wire: Wire, reply: Reply) -> Failed:
+    if 300 <= reply.status < 400:
+        return Failed("status", "it sends elsewhere, which is not followed", status=reply.status)
+    body = b""
+    while len(body) < _MOST_ERROR_BYTES and (data := await wire.read()):
+        body += data
     said = in_one_line(body[:200].decode("utf-8", "replace"), 200)
-    after_s = _seconds(response.headers.get("Retry-After", ""))
+    after_s = _seconds(reply.headers.get("retry-after", ""))
     return Failed(
-        "status", f"it answers {response.status}: {said}", status=response.status, body=body, retry_after_s=after_s
-    )
+        "status", f"it answers {reply.status}: {said}", status=reply.status, body=body[:_MOST_ERROR_BYTES],
+        retry_after_s=after_s,
+    )  # fmt: skip
 
 
 def _seconds(word: str) -> float | None:
