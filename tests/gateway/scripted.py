@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -103,10 +104,10 @@ class Scripted:
 
 
 @contextlib.asynccontextmanager
-async def scripted(behaviour: Behaviour) -> AsyncIterator[Scripted]:
+async def scripted(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[Scripted]:
     backend = Scripted(behaviour)
-    server = await asyncio.start_server(backend.serve, "127.0.0.1", 0)
-    backend.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    server = await asyncio.start_server(backend.serve, "127.0.0.1", 0, ssl=tls)
+    backend.url = f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:
         yield backend
     finally:

@@ -26,6 +26,7 @@ from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.failover import Failover
 from twinlens.gateway.relay.resume import gives_token_ids
 from twinlens.gateway.relay.wire import Pool
+from twinlens.gateway.routing.asking import as_before
 from twinlens.gateway.routing.audit import Audit
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings, is_loopback
@@ -101,15 +102,15 @@ class App:
         for name, backend in known.items():
             if name not in self._pools:
                 self._pools[name] = Pool(*_where(backend)), _where(backend)
-        if self.settings.stream_failure == "continue":
-            await self._find_token_ids()
+        await self.find_token_ids()
         self._dearest = dearest_of(self.router.backends)
         self._failover = Failover(self.router, {name: pool for name, (pool, _) in self._pools.items()}, self.settings)
 
     async def renew(self, settings: GatewaySettings, backends: Sequence[Backend]) -> None:
         """From now on by these settings. Requests on their way end by those that they began with."""
         self.settings = settings
-        self.router.renew(backends, settings)
+        known = {each.name: each for each in self.router.backends}
+        self.router.renew([as_before(each, known.get(each.name)) for each in backends], settings)
         self.gate.renew(settings)
         await self._connect()
 
@@ -117,13 +118,17 @@ class App:
         self._left.remove(old)
         old.close()
 
-    async def _find_token_ids(self) -> None:
-        """Which backends of shared weights give numbers of tokens, by which an answer goes on exactly."""
-        asked = [each for each in self.router.backends if each.weights and not each.gives_token_ids]
+    async def find_token_ids(self) -> None:
+        """Which backends of shared weights give numbers of tokens, by which an answer goes on exactly; each is asked
+        once its weights are known."""
+        if self.settings.stream_failure != "continue":
+            return
+        asked = [each for each in self.router.backends if each.weights and each.gives_token_ids is None]
         found = await asyncio.gather(*(gives_token_ids(self._pools[each.name][0], each) for each in asked))
-        giving = {each.name for each, gives in zip(asked, found, strict=True) if gives}
+        gives = {each.name: found_of for each, found_of in zip(asked, found, strict=True)}
         self.router.backends = tuple(
-            replace(each, gives_token_ids=True) if each.name in giving else each for each in self.router.backends
+            replace(each, gives_token_ids=gives[each.name]) if gives.get(each.name) is not None else each
+            for each in self.router.backends
         )
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from twinlens.errors import BadInput
 from twinlens.gateway.address import address_of
 from twinlens.gateway.settings import CODE, BackendSettings, money_of
+from twinlens.network.target import tls_context
 
 if TYPE_CHECKING:
     from twinlens.gateway.routing.measured import Measured
@@ -50,8 +51,9 @@ class Backend:
     """The window of its model: prompt and answer; None where the server does not say."""
     endpoints: frozenset[str] = frozenset({"chat", "completions", "embeddings"})
     """Those that its server lists; all where it lists none: then it says itself what it does not have."""
-    gives_token_ids: bool = False
-    """It gives the numbers of tokens where it is asked (vLLM), from which a backend of the same weights goes on."""
+    gives_token_ids: bool | None = None
+    """It gives the numbers of tokens where it is asked (vLLM), from which a backend of the same weights goes on; None:
+    nobody has asked it yet."""
     measured: Measured | None = None
     identity: Identity = "not measured"
     why: str = ""
@@ -64,7 +66,8 @@ class Backend:
 
 
 def backend_of(settings: BackendSettings, url: str = "") -> Backend:
-    """As its settings say. `url`: of a launched server. Raises BadInput (TL275) for a wrong address, a missing key."""
+    """As its settings say. `url`: of a launched server. Raises BadInput (TL275) for a wrong address, a missing key, a
+    file of certificates that is none."""
     where = url or settings.url
     if not where:
         raise BadInput(f"backend {settings.name!r} has neither url nor launch; write one of them", code=CODE)
@@ -72,6 +75,12 @@ def backend_of(settings: BackendSettings, url: str = "") -> Backend:
         address = address_of(where)
     except BadInput as wrong:
         raise BadInput(f"backend {settings.name!r}: {wrong}", code=CODE) from None
+    if settings.ca_file:
+        try:
+            tls_context(settings.ca_file)
+        except BadInput:
+            sentence = f"backend {settings.name!r}: no certificates can be read from ca_file {settings.ca_file!r}"
+            raise BadInput(sentence, code=CODE) from None
     key = ""
     if settings.key_env:
         key = os.environ.get(settings.key_env, "")

@@ -81,7 +81,7 @@ async def serve(
         gc.freeze()  # what was imported stays: no later collection walks over it in the middle of answers
         started(url_of(listening))
         following = asyncio.create_task(follow(app, config, ups, changed, say))
-        asking = asyncio.create_task(keep_asking(app.router, say))
+        asking = asyncio.create_task(keep_asking(app.router, say, app.find_token_ids))
         await ended.wait()
         following.cancel()
         asking.cancel()

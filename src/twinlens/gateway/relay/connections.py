@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import aiohttp
@@ -25,7 +26,7 @@ class GuardedResolver(AbstractResolver):
     async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
         found = await self._inner.resolve(host, port, family)
         if any(not may_ask(each["host"]) for each in found):
-            raise OSError(f"{host} is a link-local address, which is not asked")
+            raise OSError(errno.EACCES, f"{host} is a link-local address, which is not asked")
         return found
 
     async def close(self) -> None:

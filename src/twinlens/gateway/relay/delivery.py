@@ -18,6 +18,8 @@ from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.failover import Failover, Opened, tried_of
 from twinlens.gateway.relay.passing import DONE
 from twinlens.gateway.relay.resume import SoFar, so_far, translated
+from twinlens.gateway.routing.served import AUTO
+from twinlens.record.foreign_text import in_one_line
 
 _MOST_UNSENT_BYTES = 2**16
 """What the client's connection holds at most before its backend is no longer read: as many as make it wait."""
@@ -172,8 +174,19 @@ class Delivery:
             self._outcome.error = f"the backend counts {made} tokens, more than the {most} asked for; not believed"
             made = None
         self._outcome.input_tokens, self._outcome.output_tokens = prompt, made
+        if other := self._other_model():
+            self._outcome.error = self._outcome.error or other
         details = usage.get("prompt_tokens_details")
         self._outcome.cached_tokens = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+
+    def _other_model(self) -> str:
+        """Whether another model answered than the one that was asked, in words; a longer name of it is no other."""
+        asked = self._current.route.backend.model or self._asked.model
+        said = self._current.upstream.answer.model
+        short, long = sorted((asked.rpartition("/")[2].lower(), said.rpartition("/")[2].lower()), key=len)
+        if not short or asked == AUTO or long.startswith(short):
+            return ""
+        return f"the backend says that {in_one_line(said, 80)} answered, and {in_one_line(asked, 80)} was asked"
 
     def _over(self) -> None:
         opened = self._current

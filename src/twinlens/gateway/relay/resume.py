@@ -132,8 +132,9 @@ def _event(content: Mapping[str, Any]) -> bytes:
     return b"data: " + json.dumps(content, separators=(",", ":")).encode() + b"\n\n"
 
 
-async def gives_token_ids(pool: Pool, backend: Backend) -> bool:
-    """Whether it gives the numbers of its tokens where they are asked for: found out by one answer of one token."""
+async def gives_token_ids(pool: Pool, backend: Backend) -> bool | None:
+    """Whether it gives the numbers of its tokens where they are asked for: found out by one answer of one token. None
+    where it did not answer."""
     body = {"model": backend.model, "prompt": "a", "max_tokens": 1, "temperature": 0, "return_token_ids": True}
     try:
         async with asyncio.timeout(_TRY_S):
@@ -146,5 +147,7 @@ async def gives_token_ids(pool: Pool, backend: Backend) -> bool:
                 wire.close()
         (choice,) = json_of(whole.decode())["choices"]
         return reply.status == 200 and bool(choice["token_ids"]) and bool(choice.get("prompt_token_ids"))
-    except (OSError, TimeoutError, ValueError, KeyError, TypeError):
+    except OSError:
+        return None
+    except (ValueError, KeyError, TypeError):
         return False

@@ -121,8 +121,16 @@ class Upstream:
             raise Failed("malformed", str(wrong)) from None
         if self.answer.error:
             raise Failed("error event", self.answer.error)
+        if not self._has_content():
+            raise Failed("malformed", "its answer has nothing in it that was asked for")
         self.whole, self._ends = bytes(whole), True
         self.close()
+
+    def _has_content(self) -> bool:
+        said = self.answer.said or {}
+        if self._asked.kind == "embeddings":
+            return isinstance(said.get("data"), list)
+        return bool(self.answer.reads) or self.answer.finish is not None
 
     async def flow(self, deliver: Deliver) -> bool:
         """Whole events go to `deliver` as they come, in the very callback that has read them. True: the answer is over;
@@ -188,8 +196,11 @@ class Upstream:
 def _failed(wrong: OSError | ValueError) -> Failed:
     """What became of a connection, in words."""
     said = in_one_line(str(wrong) or type(wrong).__name__, 160)
+    if isinstance(wrong, ssl.SSLCertVerificationError):
+        why = in_one_line(wrong.verify_message or said, 160).rstrip(".")
+        return Failed("connect", f"its certificate is not accepted: {why}")
     if isinstance(wrong, ssl.SSLError):
-        return Failed("connect", f"its certificate is not accepted: {said}")
+        return Failed("connect", f"no encrypted connection: {in_one_line(wrong.reason or said, 160)}")
     is_begun = isinstance(wrong, Broken) and wrong.has_begun
     return Failed("broken" if is_begun or not isinstance(wrong, OSError) else "connect", said)
 

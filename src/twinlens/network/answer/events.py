@@ -21,7 +21,7 @@ class Answer:
     """Takes the data of events in order. `reads[i]`: the read with which chunk i was complete.
 
     `reasoning`: how many chunks before the first of content hold reasoning, `thought_bytes`: its text.
-    `usage`, `finish`: as the server said.
+    `usage`, `finish`, `model`: as the server said.
     `chunks_at_finish`: how many chunks there were when it gave its reason to end. `said`: an answer that was not
     streamed.
     """
@@ -32,6 +32,7 @@ class Answer:
         self.reasoning = self.thought_bytes = 0
         self.usage: dict[str, Any] | None = None
         self.finish: str | None = None
+        self.model = ""
         self.chunks_at_finish: int | None = None
         self.is_done = False
         self.error: str | None = None
@@ -70,6 +71,8 @@ class Answer:
     def _chunk(self, said: dict[str, Any], read: int) -> bool:
         if isinstance(said.get("usage"), dict):
             self.usage = said["usage"]
+        if not self.model:
+            self.model = _word(said.get("model"))
         if said.get("error"):
             self.error = f"the server says: {_sentence(said['error'])}"
         spoken, thought, had_finished = "", "", self.finish is not None
