@@ -83,13 +83,16 @@ class Scripted:
     asked: list[dict[str, Any]] = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     left: int = 0
+    knows_ids: bool = False
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             size = next(int(line[15:]) for line in head.splitlines() if line.lower().startswith("content-length:"))
             body = json.loads(await reader.readexactly(size))
-            if body.get("prompt") == "a":  # whether it gives numbers of tokens, asked once at the start
+            if (
+                body.get("prompt") == "a" and not self.knows_ids
+            ):  # whether it gives numbers of tokens, asked once at the start
                 await Conversation(body, "", writer).head("404 Not Found", "application/json")
                 return
             self.asked.append(body)
@@ -104,8 +107,10 @@ class Scripted:
 
 
 @contextlib.asynccontextmanager
-async def scripted(behaviour: Behaviour, tls: ssl.SSLContext | None = None) -> AsyncIterator[Scripted]:
-    backend = Scripted(behaviour)
+async def scripted(
+    behaviour: Behaviour, tls: ssl.SSLContext | None = None, *, knows_ids: bool = False
+) -> AsyncIterator[Scripted]:
+    backend = Scripted(behaviour, knows_ids=knows_ids)
     server = await asyncio.start_server(backend.serve, "127.0.0.1", 0, ssl=tls)
     backend.url = f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     try:

@@ -11,7 +11,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-import aiohttp
 import pytest
 from tests.gateway.scripted import CHAT, Behaviour, Conversation, Scripted, Served, gateway_of, in_loop, scripted, whole
 from tests.gateway.test_gateway_failover import TEXT, through
@@ -19,7 +18,7 @@ from tests.gateway.test_gateway_failover import TEXT, through
 from twinlens.errors import BadInput
 from twinlens.gateway.backend import Backend, backend_of
 from twinlens.gateway.relay import upstream
-from twinlens.gateway.relay.connections import session
+from twinlens.gateway.relay.wire import Pool
 from twinlens.gateway.settings import BackendSettings
 
 _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
@@ -195,16 +194,11 @@ def test_an_answer_of_another_model_than_was_asked_is_passed_on_and_said(said: s
 
 def test_a_name_that_comes_to_mean_a_link_local_address_is_not_asked() -> None:
     async def run() -> None:
-        async with session(longest_s=2.0) as client:
-            resolver = client.connector._resolver  # type: ignore[union-attr]
+        async def moved(*_: object, **__: object) -> list[tuple[object, ...]]:
+            return [(2, 1, 6, "", ("169.254.169.254", 80))]
 
-            async def moved(host: str, port: int = 0, family: int = 0) -> list[dict[str, object]]:
-                return [
-                    {"hostname": host, "host": "169.254.169.254", "port": port, "family": 2, "proto": 0, "flags": 0}
-                ]
-
-            resolver._inner.resolve = moved
-            with pytest.raises(aiohttp.ClientError, match="is a link-local address, which is not asked"):
-                await client.get("http://models.test/latest/meta-data")
+        asyncio.get_running_loop().getaddrinfo = moved  # type: ignore[method-assign, assignment]
+        with pytest.raises(OSError, match=r"models.test is a link-local address, which is not asked"):
+            await Pool("http://models.test/v1").post("/models", b"")
 
     in_loop(run())

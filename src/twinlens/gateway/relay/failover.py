@@ -92,7 +92,7 @@ class Failover:
         """Ask one backend, until its first content. Raises Failed."""
         attempt = Attempt(route.backend.name, route, time.monotonic_ns())
         outcome.attempts.append(attempt)
-        takes_ids = self.settings.stream_failure == "continue" and route.backend.gives_token_ids and asked.streams
+        takes_ids = self.settings.stream_failure == "continue" and asked.streams and bool(route.backend.gives_token_ids)
         upstream = Upstream(self._pools[route.backend.name], route.backend, asked, attempt, takes_ids=takes_ids)
         ticket = self.router.begin(route, asked, attempt.begin_ns)
         opened = Opened(upstream, ticket, route)
