@@ -127,7 +127,7 @@ class _Virtual(Question):
         tuple[Any, ...], option("Learn the law from measured runs; FOLDER@rate_per_s=4: a point.", Kind("RUN"))
     ] = ()
     law: Annotated[Path, option("Take the law from a table: fixed_s = 0.012 …", Kind("FILE.toml"))] | None = None
-    device: Annotated[str, option("Model the law by theory: H100, a name of `list devices`.", NAME)] | None = None
+    device: Annotated[str, option("Model the law by theory: H100, a name that list devices shows.", NAME)] | None = None
     devices: Annotated[int, option("Of --device, as one tensor group; all that train.", Kind("COUNT", whole_of))] = 1
     set_: Annotated[
         tuple[str, ...],

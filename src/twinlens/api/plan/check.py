@@ -88,7 +88,7 @@ class _Check(Question):
     runtime: Annotated[str, option("vllm, trtllm or llama.cpp.", one("NAME", RUNTIMES))] | None = None
     driver: Annotated[str, option("570.124, as nvidia-smi says.", Kind("VERSION"))] | None = None
     hours: Annotated[float, option("That it runs.", Kind("HOURS", up_to(1e7)))] | None = None
-    link: Annotated[str, option("Between devices: `list devices`.", NAME)] | None = None
+    link: Annotated[str, option("Between devices: a link that list devices shows.", NAME)] | None = None
     volts: Annotated[float, option("230 unless you say.", Kind("VOLTS", up_to(1e5)))] = Supply().volts
     phases: Annotated[str, option("1 or 3.", one("COUNT", ("1", "3")))] = str(Supply().phases)
     rise: Annotated[float, option("Of the air: 15.", Kind("KELVIN", up_to(100.0)))] = Supply().rise_k

@@ -55,7 +55,7 @@ class MethodAsked(Question):
     """What is to be known and answered, and what may be spent on it."""
 
     model: Model
-    device: Annotated[str, option("H100, a name of `list devices`.", NAME)]
+    device: Annotated[str, option("H100, a name that list devices shows.", NAME)]
     devices: Devices = 1
     corpus: Annotated[float, option("Private knowledge: 20M.", Kind("TOKENS", trained_tokens_of))] | None = None
     changes: Annotated[str, option("never, yearly, monthly, weekly or daily.", one("HOW", CHANGES))] | None = None

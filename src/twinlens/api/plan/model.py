@@ -61,7 +61,7 @@ class ModelAsked(Question):
     """Which of some models to serve."""
 
     models: Annotated[tuple[str, ...], option("Two or more: 8B,qwen3-8b,gpt-oss-20b.", Kind("NAMES", _names_of))]
-    device: Annotated[str, option("H100, a name of `list devices`.", NAME)]
+    device: Annotated[str, option("H100, a name that list devices shows.", NAME)]
     devices: Devices = 1
     precision: Precision | None = None
     users: Users | None = None

@@ -83,7 +83,7 @@ def _bars(placed: Placement, *, is_drawn: bool) -> Bars:
     """The parts on the fullest device, at one scale with what is usable."""
     room = float(placed.usable.value or 0)
     bars = tuple(_bar(each, room) for each in (*placed.parts, placed.needed, placed.usable))
-    title = f"{FITS[placed.fits]} on {placed_words(placed)}: each device has {digits(room / 1e9, 4)} GB usable."
+    title = f"{placed_words(placed)}: each device has {digits(room / 1e9, 4)} GB usable."
     caption = "Memory on the fullest device, by part. Dashed: usable memory. Line: sums of parts are off by up to 3 %."
     return Bars(bars, title, caption, room, is_drawn)
 

@@ -41,7 +41,8 @@ def _compared(request: web.Request) -> web.Response:
         if view not in VIEWS:
             raise BadInput(f"there is no view {view[:40]!r}; there are ledger and history", code=CODE)
         if not ids or (values["is_alone"] and not request.query.get(AS)):
-            return respond(request, Answer(VIEWS[view], above="compare.html.j2", styles=STYLES, values=values))
+            return respond(request, Answer(VIEWS[view], above="compare.html.j2", styles=STYLES, values=values,
+                                           command=("twinlens", "compare", "--help")))  # fmt: skip
         if len(ids) > MOST_RUNS:
             raise BadInput(f"{len(ids)} runs are too many for one page; at most {MOST_RUNS} are compared", code=CODE)
         sides = [side_of(index, each) for each in ids]
@@ -88,7 +89,8 @@ def _diagnosed(request: web.Request) -> web.Response:
     ids = tuple(each for each in request.query.getall("run", []) if each)
     values = {"runs": newest(index, ids), "wrong": ""}
     if not ids:
-        return respond(request, Answer("What binds it?", above="diagnose.html.j2", styles=STYLES, values=values))
+        return respond(request, Answer("What binds it?", above="diagnose.html.j2", styles=STYLES, values=values,
+                                       command=("twinlens", "diagnose", "--help")))  # fmt: skip
     from twinlens.api.diagnose import diagnosed, diagnosed_points, diagnosis_json
     from twinlens.api.runs import read
     from twinlens.reporting.judging.diagnosis import diagnoses_document

@@ -29,6 +29,8 @@ _STOPS = {
     "HOURS": "1 2 4 8 12 16 20 24",
 }
 """Where a slider stops, by the unit of its option; a time or money moves by factors of what was said."""
+_SHORT = frozenset({"ttft", "tpot", "slo", "kv", "mtbf", "pue", "roi", "api", "moe", "tp", "pp", "dp", "ep", "gpu", "cpu"})
+"""Words of options that are letters, and stand as such."""
 _SCALED = ("TIME", "MONEY", "RATE", "DOLLARS", "WATTS")
 _NAMES = {"model": "models", "models": "models", "training_model": "models", "device": "devices",
           "among_devices": "devices", "precision": "precisions", "training_precision": "precisions", "kv": "caches",
@@ -111,8 +113,12 @@ def _field(row: Row, verb: Verb, words: Words) -> Field:
     is_needed = all(name in each.model_fields and each.model_fields[name].is_required() for each in verb.questions)
     word = words.get(name, "")
     value = " ".join(word) if isinstance(word, tuple) else str(word)
-    return Field(said(name), said(name).replace("-", " "), option.words, _UNITS.get(metavar, ""), kind, value, known,
+    return Field(said(name), _label(name), option.words, _UNITS.get(metavar, ""), kind, value, known,
                  _NAMES.get(name, ""), stops, is_needed, _is_lens(verb, name), " ".join(lenses))  # fmt: skip
+
+
+def _label(name: str) -> str:
+    return " ".join(each.upper() if each in _SHORT else each for each in said(name).split("-"))
 
 
 def lists_of(groups: Sequence[Group], known: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

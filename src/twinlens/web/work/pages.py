@@ -47,7 +47,7 @@ async def measure(request: web.Request) -> web.Response:
         asked = await asyncio.to_thread(asked_of, fields)
         values |= {"asked": asked, "offered": offered(asked.verb)}
         if not (fields_of(asked).keys() - {"verb"} or asked.verb in ("demo", "burnin")):
-            return respond(request, answer(command=("twinlens", "measure", "chat")))
+            return respond(request, answer(command=("twinlens", "measure", "--help")))
         checked, values["planned"] = await asyncio.to_thread(_checked, asked)
         values["hidden"] = fields_of(asked)
         if checked is not None and checked.refusal is not None:

@@ -41,7 +41,7 @@ def one(metavar: str, known: Collection[str]) -> Kind:
 Model = Annotated[
     str, option("70B, a model of `list models`, a folder, config.json, GGUF.", Kind("NAME", lambda _, word: str(word)))
 ]
-Device = Annotated[str, option("H100, a name of `list devices`, or 'this'.", NAME)]
+Device = Annotated[str, option("H100, a name that list devices shows, or 'this'.", NAME)]
 Devices = Annotated[int, option("How many of them.", COUNT)]
 Precision = Annotated[str, option("Of the weights: bf16, fp8, q4_k_m …", FORMAT)]
 Kv = Annotated[str, option("Of the KV cache: fp16, fp8 …", FORMAT)]
