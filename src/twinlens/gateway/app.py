@@ -22,15 +22,16 @@ from twinlens.gateway.limits.used import used_money, used_tokens
 from twinlens.gateway.outcome import Outcome
 from twinlens.gateway.refusal import Refusal
 from twinlens.gateway.relay.delivery import Delivery
-from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.failover import Failover
 from twinlens.gateway.relay.resume import gives_token_ids
+from twinlens.gateway.relay.upstream import Failed
 from twinlens.gateway.relay.wire import Pool
 from twinlens.gateway.routing.asking import as_before
 from twinlens.gateway.routing.audit import Audit
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings, is_loopback
 from twinlens.gateway.standing import Taken, standing_of
+from twinlens.gateway.watch.prometheus import Now, page
 from twinlens.gateway.watch.records import Records
 from twinlens.gateway.watch.tally import Tally
 from twinlens.gateway.watch.watching import Watching
@@ -207,12 +208,11 @@ class App:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         _refuse_strangers(request)
-        in_flight = [(each.name, self.router.states[each.name].load.in_flight) for each in self.router.backends]
         waiting = len(self._failover.queue) if self._failover is not None else 0
         if not isinstance(self.records, Watching):
             raise web.HTTPNotFound
-        page = self.records.counters.page(in_flight, waiting, self.records.lost)
-        return web.Response(body=page, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+        body = page(self.records.times, Now(self.tally, self.router.states, waiting, self.records.lost))
+        return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     async def _route(self, request: web.Request) -> web.Response:
         """Why a request went where it went: the number stands in its answer's header."""

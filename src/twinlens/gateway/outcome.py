@@ -62,4 +62,6 @@ class Outcome:
 
     @property
     def last(self) -> Attempt | None:
-        return self.attempts[-1] if self.attempts else None
+        """The attempt that answered; where none did, the one that was made last."""
+        answered = (each for each in reversed(self.attempts) if not each.failure)
+        return next(answered, self.attempts[-1] if self.attempts else None)

@@ -12,7 +12,7 @@ from twinlens.gateway.routing.calibration import Calibration
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.routing.state import State
 from twinlens.gateway.settings import GatewaySettings
-from twinlens.gateway.watch.tally import Of, Tally
+from twinlens.gateway.watch.tally import Tally
 from twinlens.record.codec import encode
 from twinlens.record.store import now_utc
 from twinlens.stats.estimator.quantile import quantile
@@ -29,6 +29,7 @@ def standing_of(
     settings: GatewaySettings, router: Router, taken: Taken, tally: Tally, started_utc: str, routes: Sequence[Any] = ()
 ) -> dict[str, Any]:
     """Everything that a page needs; nothing of it is a secret or a text of a request."""
+    requests = tally.by(tally.requests, 1)
     return {
         "schema": SCHEMA,
         "twinlens": __version__,
@@ -37,21 +38,19 @@ def standing_of(
         "policy": settings.policy,
         "stream_failure": settings.stream_failure,
         "slo": {"ttft_s": settings.slo_ttft_s, "tpot_s": settings.slo_tpot_s},
-        "requests": dict(tally.endings),
-        "retried": tally.retried,
-        "hedged": tally.hedged,
+        "requests": tally.by(tally.requests, 2),
+        "retried": sum(tally.retries.values()),
+        "hedged": tally.by(tally.failed, 1).get("hedged", 0),
         "continued": tally.continued,
-        "backends": [
-            _backend(router.states[each.name], tally.of.get(each.name, Of())) for each in router.backends
-        ],
-        "keys": [_key(name, tally.keys[name], taken) for name in [each.name for each in settings.key]],
+        "backends": [_backend(router.states[each.name], tally) for each in router.backends],
+        "keys": [_key(each.name, requests.get(each.name, 0), taken) for each in settings.key],
         "routes": list(routes),
     }  # fmt: skip
 
 
-def _backend(state: State, seen: Of) -> dict[str, Any]:
+def _backend(state: State, seen: Tally) -> dict[str, Any]:
     backend, measured = state.backend, state.backend.measured
-    times = list(seen.ttft_s)
+    times = list(seen.ttft_s.get(backend.name, ()))
     return {
         "name": backend.name,
         "url": backend.url,
@@ -63,9 +62,11 @@ def _backend(state: State, seen: Of) -> dict[str, Any]:
         "predicts": state.known is not None,
         "in_flight": state.load.in_flight,
         "rests": state.health.out(time.monotonic_ns()),
-        "asked": seen.asked,
-        "failed": dict(seen.failed),
-        "output_tokens": seen.output_tokens,
+        "asked": seen.asked[backend.name],
+        "failed": {kind: count for (name, kind), count in seen.failed.items() if name == backend.name},
+        "output_tokens": sum(
+            count for (name, _, kind), count in seen.tokens.items() if (name, kind) == (backend.name, "output")
+        ),
         "ttft_s": {name: encode(quantile(times, q, unit=SECONDS, in_time_order=True)) if times else None
                    for name, q in (("p50", 0.5), ("p90", 0.9))},
         "predictions": {"ttft": _held(state.ttft), "tpot": _held(state.tpot)},

@@ -14,10 +14,10 @@ from twinlens.gateway.asked import Asked
 from twinlens.gateway.outcome import Outcome
 from twinlens.gateway.refusal import Refusal
 from twinlens.gateway.relay import resume
-from twinlens.gateway.relay.failed import Failed
 from twinlens.gateway.relay.failover import Failover, Opened, tried_of
 from twinlens.gateway.relay.passing import DONE
 from twinlens.gateway.relay.resume import SoFar, so_far, translated
+from twinlens.gateway.relay.upstream import Failed
 from twinlens.gateway.routing.served import AUTO
 from twinlens.record.foreign_text import in_one_line
 
@@ -154,8 +154,8 @@ class Delivery:
     async def _say_cut(self, response: web.StreamResponse, failed: Failed, why: str) -> None:
         """The client is told inside the stream, which then ends without `[DONE]`."""
         self._outcome.ending = "cut_off"
-        last = self._outcome.attempts[-1].backend
-        self._outcome.error = f"backend {last} was lost in mid-answer ({failed.said}); {why}"
+        lost = self._current.route.backend.name
+        self._outcome.error = f"backend {lost} was lost in mid-answer ({failed.said}); {why}"
         self._counted()
         await response.write(Refusal(502, self._outcome.error).event())
         await response.write_eof()

@@ -12,15 +12,37 @@ from twinlens.gateway.asked import Asked
 from twinlens.gateway.limits.queue import Queue
 from twinlens.gateway.outcome import Attempt, Failure, Outcome
 from twinlens.gateway.refusal import Refusal
-from twinlens.gateway.relay.failed import Failed
-from twinlens.gateway.relay.shares import Share
-from twinlens.gateway.relay.upstream import Posting, Upstream, posting_of
+from twinlens.gateway.relay.upstream import Failed, Posting, Upstream, posting_of
 from twinlens.gateway.relay.wire import Pool
 from twinlens.gateway.routing.route import Route, Ticket
 from twinlens.gateway.routing.router import Router
 from twinlens.gateway.settings import GatewaySettings
 
 Pools = Mapping[str, Pool]
+_FIRST = 10.0
+
+
+class Share:
+    """A budget that each request fills by `share` and each use takes 1 from. At the start `_FIRST` uses are there, and
+    never more than that: a storm of failures is not answered by a storm of requests."""
+
+    def __init__(self, share: float, first: float = _FIRST) -> None:
+        self._share, self._most = share, first
+        self.left = first if share > 0 else 0.0
+        self.used = self.refused = 0
+
+    def earn(self) -> None:
+        """A request came."""
+        self.left = min(self.left + self._share, self._most) if self._share > 0 else 0.0
+
+    def take(self) -> bool:
+        """Whether one more may be sent, which is counted."""
+        if self.left < 1:
+            self.refused += 1
+            return False
+        self.left -= 1
+        self.used += 1
+        return True
 
 
 @dataclass(slots=True)

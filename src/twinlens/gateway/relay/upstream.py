@@ -12,8 +12,7 @@ from typing import Any
 
 from twinlens.gateway.asked import PATHS, Asked, Kind
 from twinlens.gateway.backend import Backend
-from twinlens.gateway.outcome import Attempt
-from twinlens.gateway.relay.failed import Failed
+from twinlens.gateway.outcome import Attempt, Failure
 from twinlens.gateway.relay.passing import Passing
 from twinlens.gateway.relay.wire import Broken, Pool, Wire
 from twinlens.network.answer.events import Answer
@@ -25,8 +24,23 @@ _MOST_WHOLE_BYTES = 2**26
 _MOST_ERROR_BYTES = 2**16
 _LEFT_S = 0.5
 _SIMULATED = SIMULATED.lower()
+_CLIENTS = frozenset({400, 404, 405, 409, 413, 415, 422})
+"""Statuses that say the request is wrong: no other backend is asked, and the client is told."""
 Deliver = Callable[[bytes, int], bool]
 """Takes whole events and how many of them have content; whether more may come now."""
+
+
+class Failed(Exception):
+    """A backend did not do its work. `status`, `body`: of its answer, if any came; `retry_after_s`: as asked."""
+
+    def __init__(self, kind: Failure, said: str, *, status: int | None = None, body: bytes = b"",
+                 retry_after_s: float | None = None) -> None:  # fmt: skip
+        super().__init__(said)
+        self.kind, self.said, self.status, self.body, self.retry_after_s = kind, said, status, body, retry_after_s
+
+    @property
+    def is_clients(self) -> bool:
+        return self.kind == "status" and self.status in _CLIENTS
 
 
 @dataclass(frozen=True, slots=True)

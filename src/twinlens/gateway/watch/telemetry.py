@@ -83,7 +83,9 @@ class Telemetry:
             f"{operation} {outcome.model}".strip(), kind=SpanKind.CLIENT, start_time=outcome.intended_ns + behind_ns,
             attributes=about | _counts_of(outcome),
         )  # fmt: skip
-        for each in outcome.attempts[:-1]:
+        for each in outcome.attempts:
+            if each is outcome.last:
+                continue
             told = {"server.address": each.backend, "error.type": each.failure}
             span.add_event("gen_ai.attempt.failed", told, timestamp=(each.end_ns or each.begin_ns) + behind_ns)
         if outcome.ending != "ok":
