@@ -5,7 +5,6 @@ Every error has a `code` (TL followed by three digits) with a page under `pages/
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -52,6 +51,8 @@ class Interrupted(TwinlensError):
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """A clause that names the nearest known word, or lists what is known; for the end of an error sentence."""
+    import difflib  # seldom needed, and every command would load it
+
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
     if close:

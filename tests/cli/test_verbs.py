@@ -46,6 +46,38 @@ def test_help_and_version_load_nothing_heavy() -> None:
         assert "click" in seen
 
 
+def test_a_site_is_up_without_models_numbers_and_consoles(tmp_path: Path) -> None:
+    """Until it answers, `browse` loads the HTTP library and its own frame; what pages need comes with them."""
+    probe = (
+        "import sys; from twinlens.web import server; from twinlens.cli.verb.report import browse\n"
+        "server._serve = lambda *_: server.asyncio.sleep(0)\n"
+        f"browse('browse', {{'folders': ({str(tmp_path)!r},), 'port': '0'}})\n"
+    )
+    seen = loaded("-c", probe)
+    assert not seen & (HEAVY - {"jinja2"})
+    assert not seen & {"pydantic", "rich", "twinlens.gateway.standing", "twinlens.gateway", "importlib.resources"}
+    assert "aiohttp" in seen
+
+
+def test_browse_reads_its_words_as_its_question_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from twinlens.api.page_asked import Browse
+    from twinlens.web import server
+
+    seen: list[tuple[list[Path], Path, str, int]] = []
+    monkeypatch.setattr(
+        server, "browse", lambda folders, out, *, host, port, started: seen.append((list(folders), out, host, port))
+    )
+    for words, said in (
+        ([], {}),
+        ([tmp_path, "--out", "there", "--port", "0"], {"folders": (str(tmp_path),), "out": "there", "port": "0"}),
+        (["a", "b", "--host", "::1"], {"folders": ("a", "b"), "host": "::1"}),
+    ):
+        assert call("browse", *words).exit_code == 0
+        asked = Browse.read("browse", said)
+        assert seen.pop() == ([Path(each) for each in asked.folders], asked.out, asked.host, asked.port)
+    assert call("browse", "--port", "70000").exit_code == 2
+
+
 def test_importing_the_package_loads_nothing_but_itself() -> None:
     seen = loaded("-c", "import twinlens")
     assert not seen & (HEAVY | {"pydantic", "click", "rich"})

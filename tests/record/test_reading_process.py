@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import importlib.util
 import json
+import os
+import ssl
 import subprocess
 import sys
 
 import pytest
+from aiohttp import TCPConnector
+
+from twinlens.gateway.relay.connections import session
+from twinlens.system.reading_process import beginning
 
 _READING = """
 import json, sys
@@ -29,3 +37,31 @@ print(json.dumps([*known, pandas.DataFrame({"a": [1]}).shape]))
 def test_arrow_is_read_without_pandas_which_may_be_imported_all_the_same() -> None:
     done = subprocess.run([sys.executable, "-c", _READING], capture_output=True, text=True, check=True, timeout=120)
     assert json.loads(done.stdout) == [False, 200_000, [1, 2], [1, 1]]
+
+
+def test_a_beginning_leaves_environment_and_garbage_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Roots and plugins that the user named are there again, and what was not named is gone."""
+    monkeypatch.setenv("SSL_CERT_FILE", "/mine.pem")
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    before = dict(os.environ)
+    with beginning():
+        assert os.environ["SSL_CERT_FILE"] == os.devnull
+        assert not gc.isenabled()
+    assert dict(os.environ) == before
+    assert gc.isenabled()
+    gc.unfreeze()
+
+
+async def _context_of(url: str) -> object:
+    async with session(url, longest_s=1.0) as asking:
+        assert isinstance(asking.connector, TCPConnector)
+        return asking.connector._ssl
+
+
+def test_whoever_asks_over_https_brings_roots_of_its_own() -> None:
+    """aiohttp's own contexts have none where a site loaded it; asked over http they are not touched."""
+    found = asyncio.run(_context_of("https://127.0.0.1:1/v1"))
+    assert isinstance(found, ssl.SSLContext)
+    assert (found.check_hostname, found.verify_mode) == (True, ssl.CERT_REQUIRED)
+    assert found.cert_store_stats() == ssl.create_default_context().cert_store_stats()
+    assert asyncio.run(_context_of("http://127.0.0.1:1/v1")) is True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from pathlib import Path
 
 from twinlens.errors import BadInput
 
@@ -21,6 +22,10 @@ def whole_of(name: str, word: object) -> int:
     if not (text.isdecimal() and len(text) < 5 and 1 <= int(text) <= 1000):
         raise BadInput(f"--{name} is a whole number from 1 to 1,000, not {text[:40]!r}", code="TL250")
     return int(text)
+
+
+OUT, HOST, PORT = Path("runs"), "127.0.0.1", 8765
+"""The words of `browse` that nobody says: where runs go, and where it listens."""
 
 
 def port_of(name: str, word: object) -> int:

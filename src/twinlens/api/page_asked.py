@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from twinlens.api.number import port_of
+from twinlens.api.number import HOST, OUT, PORT, port_of
 from twinlens.api.question import Kind, Question, argument, option, telling
 from twinlens.api.shared_options import FILE, FLAG, FOLDER, NAME, PAGE, Out
 
@@ -34,11 +34,11 @@ class Browse(Question):
     """Serve everything as pages in a browser, to this machine alone."""
 
     folders: Annotated[tuple[Any, ...], argument("Whose runs are shown; else those of --out.", "FOLDER")] = ()
-    out: Out = Path("runs")
+    out: Out = OUT
     host: Annotated[
         str, option("Where it listens. Beyond this machine the address that is printed holds a token.", NAME)
-    ] = "127.0.0.1"
-    port: Annotated[int, option("A port of one's own; 0: a free one.", Kind("PORT", port_of))] = 8765
+    ] = HOST
+    port: Annotated[int, option("A port of one's own; 0: a free one.", Kind("PORT", port_of))] = PORT
     open_: Annotated[bool, telling("Open it in the browser.", FLAG)] = False
 
 

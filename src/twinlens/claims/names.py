@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from twinlens.spec.device import list_devices, load_device
 from twinlens.spec.model.reference import list_models
@@ -261,7 +261,7 @@ def topic_at(text: str, at: int) -> tuple[str, int] | None:
     return None if found is None or found.lastindex is None else (_TOPICS[found.lastindex - 1][1], found.end())
 
 
-FILLERS = frozenset((files("twinlens.claims") / "fillers.txt").read_text(encoding="utf-8").split())
+FILLERS = frozenset(Path(__file__).with_name("fillers.txt").read_text(encoding="utf-8").split())
 """Words that change no figure: they join the others, or say who, where, or with how much surprise."""
 _ENDS = ("s", "es", "ed", "d", "ing", "ly")
 HARMLESS = frozenset(

@@ -13,6 +13,8 @@ from twinlens.pages.verbs import Row, verbs
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 VERB = "VERB ..."
+_BEGINS = {"browse"}
+"""Verbs that load what they need, as they need it: a site is up before it counts."""
 _ALONE = {"self_test", "try_", "instrument"}
 """Options that measure beside what they load: numpy comes later there."""
 _PLAIN = {"claim", "plan"}
@@ -41,7 +43,7 @@ def _command(name: str, row: Row) -> Verb:
             from twinlens.system.reading_process import only_compute
 
             only_compute()
-        elif row["head"] != "Look up" and not given.keys() & _ALONE:
+        elif row["head"] != "Look up" and name not in _BEGINS and not given.keys() & _ALONE:
             from twinlens.system.processes import load_numpy
 
             load_numpy()

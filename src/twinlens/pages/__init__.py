@@ -15,8 +15,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from twinlens.errors import BadInput, nearest
@@ -24,6 +23,7 @@ from twinlens.errors import BadInput, nearest
 PageKind = Literal["metrics", "labels", "findings", "errors", "terms"]
 KINDS: tuple[PageKind, ...] = get_args(PageKind)
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def codes() -> tuple[str, ...]:
 
 def _own_source(code: str, kind: str) -> str:
     """The source of a page by its exact name; "" where there is none."""
-    path = resources.files(__name__) / kind / f"{code}.md"
+    path = _HERE / kind / f"{code}.md"
     return path.read_text(encoding="utf-8") if _is_code(code) and path.is_file() else ""
 
 
@@ -194,10 +194,9 @@ def head_of(source: str) -> str:
     return f"---\n{head}\n---\n" if (head := _split(source)[0]) else ""
 
 
-def _entries() -> Iterator[tuple[PageKind, Traversable]]:
-    here = resources.files(__name__)
+def _entries() -> Iterator[tuple[PageKind, Path]]:
     for kind in KINDS:
-        for entry in sorted((here / kind).iterdir(), key=lambda entry: entry.name):
+        for entry in sorted((_HERE / kind).iterdir(), key=lambda entry: entry.name):
             if entry.name.endswith(".md"):
                 yield kind, entry
 

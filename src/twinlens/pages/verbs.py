@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -18,7 +18,7 @@ Row = Mapping[str, Any]
 @lru_cache(maxsize=1)
 def verbs() -> dict[str, Row]:
     """Every verb by its name: summary, head, example, the module that runs it, and its options."""
-    return dict(json.loads(files("twinlens.pages").joinpath("verbs.json").read_text(encoding="utf-8")))
+    return dict(json.loads(Path(__file__).with_name("verbs.json").read_text(encoding="utf-8")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -216,4 +215,4 @@ def _first(wrong: ValidationError) -> str:
 
 
 def _shipped_text(kind: str) -> str:
-    return (resources.files("twinlens.spec") / "catalog" / _FILES[kind]).read_text(encoding="utf-8")
+    return (Path(__file__).parent / "catalog" / _FILES[kind]).read_text(encoding="utf-8")

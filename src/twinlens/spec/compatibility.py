@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -76,7 +75,7 @@ class FailureRate(Spec):
 
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, Any]:
-    text = (resources.files("twinlens.spec") / "catalog" / "compatibility.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "catalog" / "compatibility.toml").read_text(encoding="utf-8")
     return toml_of(text)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
@@ -165,7 +165,7 @@ def find_device(reported_name: str) -> Device | None:
 
 @lru_cache(maxsize=1)
 def _devices() -> tuple[Device, ...]:
-    text = (resources.files("twinlens.spec") / "catalog" / "devices.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "catalog" / "devices.toml").read_text(encoding="utf-8")
     return tuple(device_from(entry) for entry in toml_of(text)["device"])
 
 

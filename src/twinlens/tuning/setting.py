@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import Field
@@ -65,7 +65,7 @@ def allows(tier: Tier, setting: Setting) -> bool:
 
 def tunable_kinds() -> tuple[str, ...]:
     """The kinds of executor that ship settings, sorted."""
-    files = (resources.files(__package__) / "shipped").iterdir()
+    files = (Path(__file__).parent / "shipped").iterdir()
     names = (file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
     return tuple(sorted(name for name in names if name != _EVERY))
 
@@ -99,7 +99,7 @@ def shipped(kind: str) -> tuple[Setting, ...]:
 
 
 def _in_file(name: str) -> tuple[Setting, ...]:
-    text = (resources.files(__package__) / "shipped" / f"{name}.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "shipped" / f"{name}.toml").read_text(encoding="utf-8")
     file = _File.model_validate_json(json.dumps(toml_of(text)))
     return tuple(_setting(row, file) for row in file.setting)
 

@@ -25,11 +25,7 @@ _NONE = (
 )
 
 
-def add(app: web.Application) -> None:
-    app.router.add_get("/gateway", _page)
-
-
-async def _page(request: web.Request) -> web.Response:
+async def gateways(request: web.Request) -> web.Response:
     place = place_of(request)
     found = await asyncio.to_thread(_standings, (*place.folders, place.out))
     documents = await asyncio.to_thread(lambda: [_document(path, plain) for path, plain in found])

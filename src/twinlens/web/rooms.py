@@ -7,18 +7,19 @@ from collections.abc import Callable, Sequence
 from aiohttp import web
 
 from twinlens.web.ask.room import add as _ask
-from twinlens.web.gateways import add as _gateways
 from twinlens.web.playground.room import add as _playground
 from twinlens.web.runs.room import add as _runs
 from twinlens.web.static_files import static_file
 from twinlens.web.work.room import add as _work
+from twinlens.web.work.room import later
 
 Room = Callable[[web.Application], None]
 
 
 def rooms() -> Sequence[Room]:
-    return (_files, _ask, _runs, _work, _playground, _gateways)
+    return (_others, _ask, _runs, _work, _playground)
 
 
-def _files(app: web.Application) -> None:
+def _others(app: web.Application) -> None:
     app.router.add_get("/static/{name}", static_file)
+    app.router.add_get("/gateway", later("twinlens.web.gateways", "gateways"))

@@ -9,13 +9,13 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable
-from importlib.abc import MetaPathFinder
 from ipaddress import ip_address
 from pathlib import Path
 
 from aiohttp import web
 
 from twinlens.errors import BadInput
+from twinlens.system.reading_process import WithoutPandas
 from twinlens.web.door import MOST_BODY_BYTES, door, sealed
 from twinlens.web.place import PLACE, Place
 from twinlens.web.rooms import rooms
@@ -46,20 +46,12 @@ def browse(
     for each in found:
         if not each.is_dir():
             raise BadInput(f"there is no folder {each}; name a folder of runs, or none for {out}", code=CODE)
-    sys.meta_path.insert(0, _WithoutPandas())
+    sys.meta_path.insert(0, WithoutPandas)  # 55 MB and half a second of pyarrow, for nothing here
     listening = listen(host, port)
     names = frozenset({"localhost", socket.gethostname(), host})
     token = "" if _is_loopback(host) else secrets.token_urlsafe(18)
     place = Place(found or (out,), out, listening.getsockname()[1], token, names)
     asyncio.run(_serve(place, listening, host, started))
-
-
-class _WithoutPandas(MetaPathFinder):
-    """pyarrow imports pandas with its first array where it is installed: 55 MB and half a second for nothing here."""
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        if fullname == "pandas":
-            raise ModuleNotFoundError("a site does without pandas", name=fullname)
 
 
 async def _serve(place: Place, listening: socket.socket, host: str, started: Callable[[str], None]) -> None:

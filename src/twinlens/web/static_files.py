@@ -6,7 +6,7 @@ import asyncio
 import gzip
 from functools import lru_cache
 from hashlib import sha256
-from importlib.resources import files
+from pathlib import Path
 
 from aiohttp import web
 
@@ -14,6 +14,7 @@ from twinlens.web.page import templates
 
 _TYPES = {"css": "text/css", "js": "text/javascript"}
 VEGA, STYLE = "vega.js", "style.css"
+_STATIC = Path(__file__).parent / "static"
 
 
 async def static_file(request: web.Request) -> web.Response:
@@ -43,7 +44,7 @@ def content_of(name: str) -> tuple[bytes, bytes, str] | None:
     elif name == STYLE:
         text = templates().get_template("style.css.j2").render()
     elif name in _ours():
-        text = files("twinlens.web").joinpath("static", name).read_text("utf-8")
+        text = (_STATIC / name).read_text("utf-8")
     else:
         return None
     plain = text.encode()
@@ -52,5 +53,4 @@ def content_of(name: str) -> tuple[bytes, bytes, str] | None:
 
 @lru_cache(maxsize=1)
 def _ours() -> frozenset[str]:
-    found = files("twinlens.web").joinpath("static").iterdir()
-    return frozenset(each.name for each in found if each.name.rpartition(".")[2] in _TYPES)
+    return frozenset(each.name for each in _STATIC.iterdir() if each.name.rpartition(".")[2] in _TYPES)

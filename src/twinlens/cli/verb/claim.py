@@ -7,7 +7,8 @@ from typing import Any
 
 from twinlens.api.judging.claim import claim
 from twinlens.api.judging.claim_asked import Claim
-from twinlens.cli.screen import out, print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import print_json, sentences
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.claim import claim_document
 

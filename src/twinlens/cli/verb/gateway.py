@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.api.page_asked import Gateway
-from twinlens.cli.screen import err, out, sentences
+from twinlens.cli.console import err, out
+from twinlens.cli.screen import sentences
 from twinlens.errors import BadInput
 
 CODE = "TL275"

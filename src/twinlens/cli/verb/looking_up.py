@@ -8,7 +8,8 @@ from typing import Any
 from twinlens.api.questions import Explain, List
 from twinlens.api.reference import explain
 from twinlens.api.reference import list as list_
-from twinlens.cli.screen import out, print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import print_json, sentences
 
 
 def explained(name: str, given: Mapping[str, Any]) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 def run(name: str, given: Mapping[str, Any]) -> None:
     """Ask the verb of this name what was given on the command line."""
-    from twinlens.cli.screen import out, print_json, sentences
+    from twinlens.cli.console import out
+    from twinlens.cli.screen import print_json, sentences
     from twinlens.reporting.document.terminal import screen
     from twinlens.system.processes import one_blas_thread
 

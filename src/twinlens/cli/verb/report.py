@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import webbrowser
+import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.page_asked import Browse, Report, Site
-from twinlens.cli.screen import err, sentences
+from twinlens.api.number import HOST, OUT, PORT, port_of
+from twinlens.cli.screen import sentences
 from twinlens.errors import BadInput
-from twinlens.reporting.display import clean
-from twinlens.reporting.wording.finding import sentence_of
+from twinlens.system.reading_process import beginning
 
 
 def run(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
+        from twinlens.api.page_asked import Report
         from twinlens.api.report import report
         from twinlens.api.runs import read
+        from twinlens.cli.console import err
 
         asked = Report.read(name, given)
         runs = read(*asked.runs, skip_broken=True)
@@ -28,8 +30,11 @@ def run(name: str, given: Mapping[str, Any]) -> None:
 
 
 def browse(name: str, given: Mapping[str, Any]) -> None:
-    with sentences():
-        asked = Browse.read(name, given)
+    """Its words are read as `Browse` reads them, but without the models of pydantic: a site is up at once."""
+    with sentences(), ExitStack() as start:
+        start.enter_context(beginning())
+        folders, out, host = map(Path, given.get("folders", ())), Path(given.get("out", OUT)), given.get("host", HOST)
+        port = port_of("port", given.get("port", PORT))
         try:
             from twinlens.web import server
         except ModuleNotFoundError as missing:
@@ -38,17 +43,23 @@ def browse(name: str, given: Mapping[str, Any]) -> None:
             raise BadInput("browse needs aiohttp: pip install 'twinlens[web]'", code="TL268") from None
 
         def started(url: str) -> None:
-            err().print(f"Twinlens at {url} ; Ctrl-C ends it", soft_wrap=True)
-            if asked.open_:
+            sys.stderr.write(f"Twinlens at {url} ; Ctrl-C ends it\n")
+            sys.stderr.flush()
+            start.close()
+            if given.get("open_"):
+                import webbrowser
+
                 webbrowser.open(url)
 
-        server.browse(
-            [Path(each) for each in asked.folders], asked.out, host=asked.host, port=asked.port, started=started
-        )
+        server.browse(folders, out, host=host, port=port, started=started)
 
 
 def site(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
+        from twinlens.api.page_asked import Site
+        from twinlens.cli.console import err
+        from twinlens.reporting.display import clean
+        from twinlens.reporting.wording.finding import sentence_of
         from twinlens.web.published.site import site as made_of
 
         asked = Site.read(name, given)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import ssl
+from functools import lru_cache
 from typing import Any
 
 import aiohttp
@@ -33,11 +35,19 @@ class GuardedResolver(AbstractResolver):
         await self._inner.close()
 
 
-def session(key: str = "", *, longest_s: float, silence_s: float | None = None) -> aiohttp.ClientSession:
-    """Connections of its own, each for one request. `silence_s`: between two reads, a timer for each."""
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    """With the roots of this machine: a site makes aiohttp's own without any (`reading_process.beginning`)."""
+    return ssl.create_default_context()
+
+
+def session(url: str, key: str = "", *, longest_s: float, silence_s: float | None = None) -> aiohttp.ClientSession:
+    """Connections of its own, each for one request to the server of an address. `silence_s`: between two reads, a
+    timer for each."""
     headers = {"User-Agent": f"twinlens/{__version__}", "Accept-Encoding": "identity"}
+    kept: dict[str, Any] = {"ssl": _tls()} if url.startswith("https:") else {}
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(resolver=GuardedResolver(), limit=0, force_close=True),
+        connector=aiohttp.TCPConnector(resolver=GuardedResolver(), limit=0, force_close=True, **kept),
         headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
         timeout=aiohttp.ClientTimeout(total=longest_s, sock_connect=_CONNECT_S, sock_read=silence_s),
         cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, auto_decompress=False, read_bufsize=_BUFFER_BYTES,

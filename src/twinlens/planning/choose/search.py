@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -346,5 +346,5 @@ def reach_of(metric: str, *, device: bool, engine: bool, model: bool) -> float |
 
 @lru_cache(maxsize=1)
 def _table() -> Mapping[str, float]:
-    text = (resources.files("twinlens.planning.choose") / "compared.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("compared.json").read_text(encoding="utf-8")
     return {kind: float(row["reach"]) for kind, row in json_of(text).items()}

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from twinlens.planning.prediction.constant import Constants
@@ -170,7 +170,7 @@ class Calibrated:
 @lru_cache(maxsize=1)
 def shipped() -> Mapping[str, Calibrated]:
     """Constants by lens: "serving" and "training"."""
-    text = (resources.files("twinlens.planning.prediction") / "constants.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("constants.json").read_text(encoding="utf-8")
     return {lens: calibrated_from(entry) for lens, entry in json_of(text).items()}
 
 

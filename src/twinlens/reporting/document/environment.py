@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 from functools import lru_cache
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, PackageLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from twinlens.errors import BadInput
 from twinlens.reporting.palette import colour, part_colour
+from twinlens.system.home_folder import cache_folder
 
 
 def write_page(text: str, path: str | Path) -> Path:
@@ -40,6 +45,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_kept(),
     )
     # The only texts that are not escaped: SVG that figure.py parsed and found to hold drawing alone, and JSON as data.
     environment.filters["drawn"] = Markup
@@ -48,6 +54,30 @@ def environment() -> Environment:
     environment.filters["part_colour"] = part_colour
     environment.filters["line_colour"] = colour
     return environment
+
+
+class _Kept(FileSystemBytecodeCache):
+    """Templates as they were compiled once; where the folder fails they are compiled again, 0.1 s."""
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with contextlib.suppress(OSError):
+            super().load_bytecode(bucket)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        with contextlib.suppress(OSError):
+            super().dump_bytecode(bucket)
+
+
+def _kept() -> _Kept | None:
+    """Programs are read from it, so it is this user's alone: a cache that several share is left out."""
+    folder = cache_folder() / "templates"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        seen = folder.lstat()
+    except OSError:
+        return None
+    is_own = stat.S_ISDIR(seen.st_mode) and not seen.st_mode & 0o022 and seen.st_uid == os.geteuid()
+    return _Kept(str(folder)) if is_own else None
 
 
 def _capital(text: str) -> str:

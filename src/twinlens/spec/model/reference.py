@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +85,8 @@ def load_model(name_or_path: str) -> ModelRef:
     )
 
 
-def _catalogue() -> Any:
-    return resources.files("twinlens.spec") / "catalog" / "models"
+def _catalogue() -> Path:
+    return Path(__file__).parents[1] / "catalog" / "models"
 
 
 @cache

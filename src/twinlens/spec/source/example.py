@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from twinlens.errors import BadInput, nearest
@@ -53,7 +53,7 @@ def example_data(word: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _shipped() -> dict[str, Example]:
-    folder = resources.files("twinlens") / "examples"
+    folder = Path(__file__).parents[2] / "examples"
     texts = {
         entry.name.removesuffix(".toml"): entry.read_text(encoding="utf-8")
         for entry in folder.iterdir()

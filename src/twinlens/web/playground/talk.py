@@ -87,7 +87,7 @@ async def told(wanted: Wanted, place: Place) -> AsyncGenerator[Event, None]:
     """All events of one question. The first of several at once is the one that is shown."""
     queue: asyncio.Queue[Event] = asyncio.Queue()
     started = await asyncio.to_thread(_started_here, place, wanted.url)
-    async with session(wanted.key) as asking, _Tasks() as tasks:
+    async with session(wanted.url, wanted.key) as asking, _Tasks() as tasks:
         if not wanted.model:
             wanted = replace(wanted, model=started["model"] or await first_served(asking, wanted.url))
         yield {"kind": "begin", "model": short_name(wanted.model), "url": wanted.url, "note": note_of(started)}

@@ -60,9 +60,9 @@ class Exchange:
         return counted if type(counted) is int and counted >= 0 else None
 
 
-def session(key: str = "") -> aiohttp.ClientSession:
+def session(url: str, key: str = "") -> aiohttp.ClientSession:
     """Connections of its own for one talk."""
-    return connections(key, longest_s=_LONGEST_S, silence_s=_SILENCE_S)
+    return connections(url, key, longest_s=_LONGEST_S, silence_s=_SILENCE_S)
 
 
 async def page(asking: aiohttp.ClientSession, url: str) -> bytes | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -199,7 +198,7 @@ def _write_definitions(made: _Pages) -> None:
 
 def _write_files(made: _Pages, shown: Sequence[Held], refused: Sequence[Pack]) -> None:
     """Style, script, and what the site holds as JSON."""
-    static = files("twinlens.web.published").joinpath("static")
+    static = Path(__file__).with_name("static")
     style = _templates().get_template("style.css.j2").render() + static.joinpath("site.css").read_text("utf-8")
     (made.folder / "style.css").write_text(style, encoding="utf-8")
     (made.folder / "find.js").write_text(static.joinpath("find.js").read_text("utf-8"), encoding="utf-8")

@@ -64,7 +64,6 @@ class Shown:
 
 async def explorer(request: web.Request) -> web.Response:
     choice = Choice.of(request.query)
-    request.app[READER].wake()
     shown = await asyncio.to_thread(shown_of, index_of(request), notes_of(request), choice)
     for part in shown.parts:
         for each in part.entries:
@@ -80,7 +79,9 @@ async def explorer(request: web.Request) -> web.Response:
         python=f"import twinlens as tl\n\ntl.list(\"runs\", out={str(folders[0])!r})",
         scripts=("runs.js", *(("renew.js",) if shown.is_settling else ())),
     )  # fmt: skip
-    return respond(request, answer)
+    made = respond(request, answer)
+    request.app[READER].wake()  # whoever waits for a page goes first
+    return made
 
 
 def shown_of(index: Index, notes: Notes, choice: Choice) -> Shown:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from string import ascii_letters, digits
 from typing import Literal
 
 from aiohttp import web
@@ -74,7 +75,7 @@ class _Folder:
 
 _RUN = _Folder(0, True, "run", (), ())
 _AGAIN_S = 0.1
-_PLAIN = frozenset(f"{ascii_letters}{digits}._-")
+_PLAIN = re.compile("[A-Za-z0-9._-]+")
 
 
 class Index:
@@ -195,27 +196,32 @@ def _read_folder(path: str, mtime_ns: int, *, deeper: bool) -> _Folder:
 def _listed(runs: list[tuple[str, str]], others: list[tuple[str, Kind, str]], cut: str) -> Listing:
     """Ids for all: the name of the folder where it is plain and its own, else one with a digest of its path."""
     paths = [*(path for path, _ in runs), *(path for path, _, _ in others)]
-    names = Counter(map(os.path.basename, paths))
-    ids = {path: _id(path, names) for path in paths}
-    found = [Found(ids[path], path, "run", ids.get(within, ""), _order(path)) for path, within in runs]
-    found.sort(key=lambda each: each.sort, reverse=True)
-    beside = [Found(ids[path], path, kind, ids.get(within, ""), _order(path)) for path, kind, within in others]
+    names = [os.path.basename(path) for path in paths]
+    counts = Counter(names)
+    ids = {path: _id(path, name, counts[name]) for path, name in zip(paths, names, strict=True)}
+    found = [
+        Found(ids[path], path, "run", ids.get(within, ""), _order(name))
+        for (path, within), name in zip(runs, names, strict=False)
+    ]
+    found.sort(key=attrgetter("sort"), reverse=True)
+    beside = [
+        Found(ids[path], path, kind, ids.get(within, ""), _order(name))
+        for (path, kind, within), name in zip(others, names[len(runs) :], strict=True)
+    ]
     packs = tuple(sorted((each for each in beside if each.kind == "pack"), key=lambda each: each.path))
     return Listing(tuple(found), packs, {each.id: each for each in (*found, *beside)}, cut)
 
 
-def _id(path: str, names: Mapping[str, int]) -> str:
-    name = os.path.basename(path)
-    if names[name] == 1 and name != PACK_END and len(name) <= 200 and _PLAIN.issuperset(name):
+def _id(path: str, name: str, count: int) -> str:
+    if count == 1 and name != PACK_END and len(name) <= 200 and _PLAIN.fullmatch(name):
         return name
     digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:10]
-    kept = "".join(each for each in name if each in _PLAIN)[:80]
+    kept = "".join(_PLAIN.findall(name))[:80]
     return f"{kept}~{digest}"
 
 
-def _order(path: str) -> str:
+def _order(name: str) -> str:
     """Names that begin with a year first, those that do not after them; `reverse` puts the newest on top."""
-    name = os.path.basename(path)
     return f"1{name}" if name[:4].isdigit() and name[4:5] == "-" else f"0{name}"
 
 

@@ -11,11 +11,10 @@ from twinlens.web.runs.explorer import READER, explorer
 from twinlens.web.runs.home import home
 from twinlens.web.runs.index import INDEX, Index
 from twinlens.web.runs.notes import NOTES, Notes
-from twinlens.web.runs.packs import pack_page
 from twinlens.web.runs.reading import Reader
-from twinlens.web.runs.rows import rows_page
-from twinlens.web.runs.run_page import note, run_page
+from twinlens.web.work.room import later
 
+PAGES = "twinlens.web.runs"
 LOOKING = web.AppKey("looking", asyncio.Task)
 
 
@@ -28,10 +27,10 @@ def add(app: web.Application) -> None:
     app.on_cleanup.append(_end)
     app.router.add_get("/", home)
     app.router.add_get("/runs", explorer)
-    app.router.add_get("/runs/{id}", run_page)
-    app.router.add_get("/runs/{id}/rows", rows_page)
-    app.router.add_get("/packs/{id}", pack_page)
-    app.router.add_post("/runs/{id}/note", note)
+    app.router.add_get("/runs/{id}", later(f"{PAGES}.run_page", "run_page"))
+    app.router.add_get("/runs/{id}/rows", later(f"{PAGES}.rows", "rows_page"))
+    app.router.add_get("/packs/{id}", later(f"{PAGES}.packs", "pack_page"))
+    app.router.add_post("/runs/{id}/note", later(f"{PAGES}.run_page", "note"))
 
 
 async def _look(app: web.Application) -> None:

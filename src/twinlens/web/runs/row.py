@@ -173,7 +173,8 @@ def _rate(lens: str, metrics: dict[str, Any]) -> tuple[str, str, str]:
     """The id of the sustained rate of a lens, its value, and its interval with n; empty for none."""
     for name in HEADLINE.get(lens, ()):
         if name in metrics:
-            found = decode(Estimate, {key: each for key, each in metrics[name].items() if key != "spread"})
+            # sealed by us, or just made: it needs no check of its types, which takes pydantic
+            found = Estimate(**{key: each for key, each in metrics[name].items() if key != "spread"})
             if found.value is not None:
                 many = f" · n = {found.n:,}" if found.n else ""
                 return name, display.value(found), f"{display.bounds(found) or 'no interval'}{many}"
