@@ -23,7 +23,6 @@ from twinlens.reporting.document.block import (
 )
 from twinlens.reporting.wording.finding import clause_of
 from twinlens.reporting.wording.planned.plan import (
-    FITS,
     NAMES,
     fit_words,
     like_words,

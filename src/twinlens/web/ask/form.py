@@ -29,7 +29,9 @@ _STOPS = {
     "HOURS": "1 2 4 8 12 16 20 24",
 }
 """Where a slider stops, by the unit of its option; a time or money moves by factors of what was said."""
-_SHORT = frozenset({"ttft", "tpot", "slo", "kv", "mtbf", "pue", "roi", "api", "moe", "tp", "pp", "dp", "ep", "gpu", "cpu"})
+_SHORT = frozenset(
+    ["ttft", "tpot", "slo", "kv", "mtbf", "pue", "roi", "api", "moe", "tp", "pp", "dp", "ep", "gpu", "cpu"]
+)
 """Words of options that are letters, and stand as such."""
 _SCALED = ("TIME", "MONEY", "RATE", "DOLLARS", "WATTS")
 _NAMES = {"model": "models", "models": "models", "training_model": "models", "device": "devices",
