@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from twinlens.comparison.difference import Difference, of_records
 from twinlens.errors import TwinlensError
-from twinlens.executors.openai.executor import facts_of
 from twinlens.gateway.backend import Backend, Identity
-from twinlens.gateway.routing.measured import Measured
 from twinlens.network.discovery import about_of, find_out, first_model, get, reachable
 from twinlens.network.target import Target
 from twinlens.record.executor.record import ExecutorRecord
 from twinlens.record.foreign_text import in_one_line
-from twinlens.schedule.prompt import words_of
-from twinlens.spec.workload.workload import InferenceWorkload
+
+if TYPE_CHECKING:  # reading and comparing runs is heavy, and a gateway without them does neither
+    from twinlens.comparison.difference import Difference
+    from twinlens.gateway.routing.measured import Measured
 
 _NOT_OF_THE_SERVER = ("protocol", "content", "other work", "quality", "target")
 """Aspects of a measurement, in which the traffic of a gateway differs from it without another server being there."""
@@ -73,6 +72,8 @@ def standing(backend: Backend, said: Said) -> tuple[Identity, str]:
     served = backend.model or (said.models[0] if said.models else "")
     if served and measured.model and not _is_one_name(served, measured.model):
         return "not the one measured", f"it serves {in_one_line(served, 80)}, and {measured.model} was measured"
+    from twinlens.comparison.difference import of_records
+
     found = [
         each
         for each in of_records(measured.record, said.record, "inference")
@@ -97,6 +98,10 @@ def _asked(backend: Backend) -> Said:
         about, _ = about_of(target, address)
         record = None
     else:
+        from twinlens.executors.openai.executor import facts_of
+        from twinlens.schedule.prompt import words_of
+        from twinlens.spec.workload.workload import InferenceWorkload
+
         spec = measured.last.spec
         assert isinstance(spec.workload, InferenceWorkload)
         found = find_out(target, words_of(spec.workload.prompts), spec)
