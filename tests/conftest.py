@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pandas  # noqa: F401 - first: a verb called in this process would keep it from pyarrow, and from later tests
@@ -101,6 +101,20 @@ def _this_machine_is_looked_at_briefly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(host, "tenancy_facts", partial(contention.tenancy_facts, window_s=0.03))
         patch.setattr(load, "calibrate", cache(calibrate.calibrate))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _garbage_is_not_looked_for_before_every_load() -> Iterator[None]:
+    """A client looks through all objects of its process before it plays: of a process that has collected thousands of
+    tests and loaded torch that takes a tenth of a second, and some thousand loads are played. That it does so is tested
+    in tests/executors/test_undisturbed.py.
+    """
+    from twinlens.network import client
+
+    with pytest.MonkeyPatch.context() as patch:
+        kept = {name: getattr(gc, name) for name in ("get_threshold", "set_threshold")}
+        patch.setattr(client, "gc", SimpleNamespace(get_freeze_count=lambda: 1, collect=lambda: 0, **kept))
         yield
 
 

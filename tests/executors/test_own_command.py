@@ -43,7 +43,7 @@ STEP
 for step in range(1, steps + 1):
     while step == 4 and not any(folder.rglob("steps.arrows")):
         time.sleep(0.02)  # rows are taken from here on
-    time.sleep({4: 1.0, 10: 1.6}.get(step, 0.0))  # as an evaluation does
+    time.sleep(PAUSES_S.get(step, 0.0))  # as an evaluation does
     begun = time.perf_counter()
     loss = train()
     time.sleep(pause_s)
@@ -71,7 +71,8 @@ NOTHING = "train = lambda: 2.0"
 def loop(folder: Path, steps: int = 16, pause_s: float = 0.02, code: int = 0, step: str = NOTHING) -> list[str]:
     """The command of a loop; from its fourth step on it waits until a run in the folder takes rows."""
     script = folder / "train.py"
-    script.write_text(LOOP.replace("STEP", step))
+    pauses_s = {4: 1.0, 10: 1.6} if step == TORCH else {4: 0.4}
+    script.write_text(LOOP.replace("STEP", step).replace("PAUSES_S", str(pauses_s)))
     return [sys.executable, str(script), str(folder), str(steps), str(pause_s), str(code)]
 
 
@@ -277,7 +278,7 @@ def test_a_log_that_somebody_else_writes_is_followed_until_it_is_silent(tmp_path
     words, log = loop(tmp_path, steps=12), tmp_path / "train.log"
     with log.open("w") as file, subprocess.Popen([*words[:1], "-u", *words[1:]], stdout=file) as trainer:
         _until(lambda: log.stat().st_size or None)
-        run = measured(tmp_path, asked((), log=str(log), follow_s=3.0))
+        run = measured(tmp_path, asked((), log=str(log), follow_s=1.5))
         assert trainer.poll() == 0, "it was read to its end"
     assert run.place == "recorded"
     assert run.telemetry.num_rows == 0, "nothing says that it runs on this machine"

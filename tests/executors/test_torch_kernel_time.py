@@ -16,6 +16,7 @@ pytest.importorskip("torch")
 from twinlens.executors.torch.evidence.trace import Kernel
 from twinlens.executors.torch.kernel_time import REST, kernel_class, passes_of, time_by_class
 
+FORTY = {"duration_s": 0.1, "min_rows": 40}
 WATCHED = ("--instrument", "profiler", "--json")
 
 
@@ -45,7 +46,7 @@ def test_operators_that_launched_gpu_kernels_are_not_counted_twice() -> None:
 
 @pytest.mark.parametrize(
     ("data", "phases"),
-    [(training(protocol=for_rows(40)), ["step"]), (inference(protocol=for_rows(40)), ["prefill", "decode"])],
+    [(training(protocol=FORTY), ["step"]), (inference(protocol=FORTY), ["prefill", "decode"])],
 )
 def test_the_work_of_a_run_is_profiled_in_a_run_of_its_own(tmp_path: Path, data, phases: list[str]) -> None:
     run = measured(tmp_path, data)

@@ -125,7 +125,10 @@ def test_metrics_that_do_not_end_cost_no_run(how: str, tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("place", ["http://[::1", "http://[x]/y", "/m\xe9", "//", "\x01", "http://a..b/", "/a b\x7f"])
-def test_metrics_moved_to_a_broken_address_cost_no_run(place: str, tmp_path: Path) -> None:
+def test_metrics_moved_to_a_broken_address_cost_no_run(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages_beside, "_PATIENCE_S", LIMIT_S)
     spec = spec_of(inference("fake"))
     folder = create_run(tmp_path, spec)
     with answering(saying(b"HTTP/1.1 307 Moved\r\nlocation: " + place.encode("latin-1"))) as origin:

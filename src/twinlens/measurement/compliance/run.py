@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from twinlens.executors.protocol import AuditableClient, NetworkClient
+from twinlens.network.client import undisturbed
 from twinlens.record.codec import encode
 from twinlens.record.request import Request
 from twinlens.record.sections import ComplianceTest, GreedyAnswer, GreedyAnswers, Response
@@ -84,6 +85,7 @@ def _patience_s(spec: RunSpec) -> float:
     return max(_LEAST_PATIENCE_S, spec.protocol.duration_s)
 
 
+@undisturbed()
 def run_compliance_tests(
     client: AuditableClient | None, spec: RunSpec, sampler: ResponseSampler
 ) -> tuple[ComplianceTest, ...]:
@@ -226,6 +228,7 @@ _MOST_CHARACTERS = 4096
 _GREEDY_SALT = 0x9E3D
 
 
+@undisturbed()
 def greedy_answers(client: AuditableClient, spec: RunSpec, patience_s: float) -> GreedyAnswers | None:
     """Ask them one at a time, so that no batch decides a near tie; None for images, which have no text.
 
