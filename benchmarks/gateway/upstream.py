@@ -1,5 +1,5 @@
-"""A server that computes nothing: `python upstream.py PORT`. Streams `max_tokens` tokens, one every `GAP_S`, or answers
-in one piece. Nothing but the standard library: it must not be what limits a gateway."""
+"""A server that computes nothing: `python upstream.py PORT [GAP_S]`. Streams `max_tokens` tokens, one every so many
+seconds, or answers in one piece. Nothing but the standard library: it must not be what limits a gateway."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import json
 import sys
 
-GAP_S = 0.04
+GAP_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.04
 _EVENT = (
     'data: {{"id":"chatcmpl-null","object":"chat.completion.chunk","created":0,"model":"null",'
     '"choices":[{{"index":0,"delta":{},"logprobs":null,"finish_reason":{}}}]{}}}\n\n'

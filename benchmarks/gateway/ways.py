@@ -63,6 +63,8 @@ def commands(peers: Path, folder: Path, upstream: str) -> dict[str, tuple[list[s
     port = free_port()
     found["bare aiohttp"] = [sys.executable, str(HERE / "splice.py"), str(port), upstream], port
     port = free_port()
+    found["bare sockets"] = [sys.executable, str(HERE / "sockets.py"), str(port), upstream], port
+    port = free_port()
     config = folder / "ours.toml"
     config.write_text(f'port = {port}\nout = "rows"\n\n[[backend]]\nname = "null"\nurl = "{upstream}/v1"\n')
     found["ours"] = [sys.executable, "-m", "twinlens.cli.main", "gateway", str(config)], port

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Self
+from typing import NamedTuple, Self
 
 from twinlens.gateway.settings import KeySettings, money_of
 
 _DAY_S = 86_400
 _AHEAD = 4
 """Of what is left, a process takes no more than one part in so many ahead: the last requests are counted one by one."""
-_LIKE_IT = 16
+_LIKE_IT = 64
 """Requests whose money is taken at once; given back within a second where they do not come."""
 _NONE = Decimal(0)
 _DUST = 1e-6
 """Of sums of parts of a second: no request is refused for a millionth."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amounts:
-    """Requests, tokens and money (in the currency of the limit)."""
+class Amounts(NamedTuple):
+    """Requests, tokens and money (in the currency of the limit). A tuple, as two are made for each request."""
 
     requests: float = 0
     tokens: float = 0

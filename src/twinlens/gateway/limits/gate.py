@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import NamedTuple
 
 from twinlens.gateway.asked import Asked
 from twinlens.gateway.backend import Price
@@ -24,8 +25,7 @@ _BYTES_PER_TOKEN = 4
 _NOTHING = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Admission:
+class Admission(NamedTuple):
     """A request that was let in, with what was reserved. `key`: the name of its client, "" where no keys are asked
     for; `day`: whose money it takes."""
 
@@ -93,13 +93,13 @@ class Gate:
         owner = self._keys.owner(authorization)
         refuse_model(owner, asked.model)
         client = self._clients.get(owner.name)
-        tokens = reserved_tokens(asked)
+        answer = answer_tokens(asked)
+        tokens = -(-asked.prompt_bytes // _BYTES_PER_TOKEN) + answer
         if client is None:
             return Admission(owner.name, tokens)
         if client.limits.money is not None and dearest is None:
             raise Refusal(402, "this key has a limit of money, and no price of a token is known here")
         now_s = self._now_s()
-        answer = answer_tokens(asked)
         money = answer * dearest.output + (tokens - answer) * dearest.input if dearest is not None else _NOTHING
         self._reserve(owner.name, client, client.limits.of_need(Amounts(1, tokens, money)), now_s)
         return Admission(owner.name, tokens, money, client.day)
@@ -175,11 +175,6 @@ class Gate:
         client.day = day
         if grant.lacks:
             raise refusal_of(client.limits, need, grant)
-
-
-def reserved_tokens(asked: Asked) -> int:
-    """Tokens of prompt and answers that a request may use, before anybody has counted them."""
-    return -(-asked.prompt_bytes // _BYTES_PER_TOKEN) + answer_tokens(asked)
 
 
 def answer_tokens(asked: Asked) -> int:

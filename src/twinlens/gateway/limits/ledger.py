@@ -6,8 +6,9 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import date, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 
 from twinlens.errors import BadInput
@@ -21,6 +22,7 @@ except ImportError:  # Windows
 BUSY, BROKEN = "TL281", "TL282"
 _WAIT_S = 2.0
 _DAYS_KEPT = 40
+_DAY_0 = date(1970, 1, 1).toordinal()
 _NEIGHBOURS_S = 5.0
 """Another process may have written at a time that is a little later; a clock that was set back is further away."""
 _TABLES = """
@@ -137,4 +139,9 @@ class Ledger:
 
 def day_of(now_s: float) -> str:
     """The day (UTC) of a time of the wall clock."""
-    return datetime.fromtimestamp(now_s, UTC).date().isoformat()
+    return _day(int(now_s // 86_400))
+
+
+@lru_cache(maxsize=8)
+def _day(since_1970: int) -> str:
+    return date.fromordinal(_DAY_0 + since_1970).isoformat()
