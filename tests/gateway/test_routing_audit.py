@@ -40,19 +40,19 @@ def outcomes(router: Router, count: int) -> list[Outcome]:
     return made
 
 
-def audited(count: int, kept: int = 100) -> Audit:
+def audited(count: int, kept: int = 100) -> tuple[Audit, Router]:
     known = measured(LAW, Rules(), 60, 400, started(0))
     backends = [Backend(name, "", "m", measured=known, identity="same") for name in "ab"]
     settings = GatewaySettings(backend=tuple(BackendSettings(name=each, url="http://x") for each in "ab"))
     router = Router(backends, settings)
-    audit = Audit(router.states, kept)
+    audit = Audit(kept)
     for each in outcomes(router, count):
         audit.add(each)
-    return audit
+    return audit, router
 
 
 def test_a_route_is_explained_and_the_oldest_are_forgotten() -> None:
-    audit = audited(5, kept=3)
+    audit, _ = audited(5, kept=3)
     assert (len(audit), audit.route("r1")) == (3, None)
     told = audit.route("r4")
     assert told is not None
@@ -61,14 +61,18 @@ def test_a_route_is_explained_and_the_oldest_are_forgotten() -> None:
     assert attempt["reason"] == "the least predicted TTFT"
     assert {each["backend"] for each in attempt["candidates"]} == {"a", "b"}
     assert SECRET not in json.dumps(told)
-    assert audit.route_as_document("r4")
+    newest = audit.last(2)
+    assert [each["id"] for each in newest] == ["r4", "r3"]
+    assert newest[0]["ttft_s"] == attempt["ttft_s"]
+    assert newest[0]["predicted_ttft_s"].keys() == {"middle", "low", "high"}
 
 
 def test_bands_that_missed_and_the_regret_of_choices_are_counted() -> None:
-    told = audited(4).to_json()
-    late, soon = told["backends"]["b"]["ttft"], told["backends"]["a"]["ttft"]
-    assert late["of"] + soon["of"] == 4
-    assert (late["of"] > 0, late["held"]) == (True, 0)
+    audit, router = audited(4)
+    told = audit.to_json()
+    late, soon = router.states["b"].ttft, router.states["a"].ttft
+    assert late.tried + soon.tried == 4
+    assert (late.tried > 0, late.held) == (True, 0)
     assert told["regret_s"]["n"] == 4
     assert 0 < told["regret_s"]["mean"] < 0.25
 

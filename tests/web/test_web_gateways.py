@@ -10,8 +10,12 @@ from tests.gateway.scripted import CHAT, Conversation, gateway_of, in_loop, scri
 
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.page import gateway_document
+from twinlens.pages import find
 from twinlens.reporting.document.html import html
 from twinlens.web.gateways import _document, _standings
+
+COUNTED = ("requests", "failed", "ttft_s", "predicted_ttft_s", "regret_s")
+"""Fields whose own fields are words for what was counted, or an estimate's."""
 
 
 def standing() -> dict[str, Any]:
@@ -46,6 +50,21 @@ def test_the_page_says_what_was_answered_by_whom_and_what_clients_never_saw(tmp_
     page = html(gateway_document(plain, "gateway"))
     for word in ("in flight", "TTFT p90", "not measured", "round-robin"):
         assert word in page
+
+
+def test_every_field_of_a_standing_is_explained() -> None:
+    page = find("gateway.json").text
+
+    def names(plain: Any) -> set[str]:
+        if isinstance(plain, list):
+            return {name for each in plain for name in names(each)}
+        if not isinstance(plain, dict):
+            return set()
+        return set(plain).union(*(names(each) for name, each in plain.items() if name not in COUNTED))
+
+    told = names(standing())
+    assert told > {"backends", "identity", "regret_s", "predicted_ttft_s", "held"}
+    assert {each for each in told if f"`{each}`" not in page} == set()
 
 
 def test_what_is_no_standing_is_a_sentence_and_names_are_text(tmp_path: Path) -> None:

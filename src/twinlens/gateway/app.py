@@ -40,6 +40,7 @@ from twinlens.record.store import now_utc, write_json
 
 ROUTE_HEADER, BACKEND_HEADER = "X-Twinlens-Route", "X-Twinlens-Backend"
 _BODY_S = 30.0
+_SHOWN_ROUTES = 20
 
 
 class App:
@@ -51,7 +52,7 @@ class App:
         self.settings, self.gate, self.records = settings, gate, records
         self.router = Router(backends, settings)
         self._kept_in = kept_in
-        self.audit = Audit(self.router.states)
+        self.audit = Audit()
         self.tally, self._started_utc = Tally(), now_utc()
         self._pools: dict[str, tuple[Pool, tuple[str, str, str]]] = {}
         self._left: list[Pool] = []
@@ -203,7 +204,9 @@ class App:
     def standing(self, taken: Taken | None = None) -> dict[str, Any]:
         """What this gateway is doing, as plain data. `taken`: of the limits of keys, as the gate said."""
         known = self.gate.taken() if taken is None else taken
-        standing = standing_of(self.settings, self.router, known, self.tally, self._started_utc)
+        standing = standing_of(
+            self.settings, self.router, known, self.tally, self._started_utc, self.audit.last(_SHOWN_ROUTES)
+        )
         return {**standing, "audit": self.audit.to_json()}
 
     async def _metrics(self, request: web.Request) -> web.Response:

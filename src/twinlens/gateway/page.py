@@ -7,12 +7,18 @@ from typing import Any
 
 from twinlens.record.codec import decode
 from twinlens.record.estimate import Estimate
-from twinlens.reporting.display import bounds, clean, value
-from twinlens.reporting.document.block import Block, Cell, Document, Line, Table, Title, row
+from twinlens.reporting.display import bounds, clean, clock, value
+from twinlens.reporting.document.block import Block, Cell, Document, Line, Table, Title, Tone, row
 
 _WELL = "ok"
 _ENDINGS = {
     "ok": "answered", "failed": "failed", "cut_off": "cut off", "refused": "refused", "left": "left by the client",
+}  # fmt: skip
+
+_FAILURES = {
+    "connect": "not reached", "first token late": "without a first token in time", "status": "with an error status",
+    "broken": "broken off", "malformed": "not understood", "error event": "with an error inside",
+    "late": "silent in mid-answer", "hedged": "slower than another one, or given up by the client",
 }  # fmt: skip
 
 
@@ -40,7 +46,7 @@ def _blocks(of: Mapping[str, Any]) -> Iterator[Block]:
     yield row(
         "settings", [f"policy {clean(of['policy'])}", f"after a loss in mid-answer: {clean(of['stream_failure'])}"]
     )
-    yield row("since", [f"{clean(of['started_utc'])}, as of {clean(of['at_utc'])}"])
+    yield row("since", [f"{clock(of['started_utc'])}, as of {clock(of['at_utc'])}"])
     yield Title("Backends", anchor="backends")
     yield _backends(of["backends"])
     yield Title("Predictions", anchor="predictions")
@@ -57,13 +63,13 @@ def _blocks(of: Mapping[str, Any]) -> Iterator[Block]:
 def _backends(backends: Sequence[Mapping[str, Any]]) -> Table:
     heads = ("backend", "model", "in flight", "asked", "failed", "TTFT p50", "TTFT p90", "state")
     return Table("Each backend since the start; TTFT of its last 500 streams", heads,
-                 tuple(_backend(each) for each in backends), sides=("l", "l", *"rrrrr", "l"), remarks=True,
+                 tuple(_backend(each) for each in backends), sides=_sides("llrrrrrl"), remarks=True,
                  drop=(1,))  # fmt: skip
 
 
 def _backend(of: Mapping[str, Any]) -> tuple[Cell, ...]:
     failed = sum(int(each) for each in of["failed"].values())
-    kinds = ", ".join(f"{count} {clean(kind)}" for kind, count in of["failed"].items())
+    kinds = ", ".join(f"{count} {_FAILURES.get(kind) or clean(kind)}" for kind, count in of["failed"].items())
     state = clean(of["rests"]) or "answers"
     return (
         Cell(clean(of["name"])), Cell(clean(of["model"])), Cell(str(of["in_flight"])), Cell(str(of["asked"])),
@@ -91,7 +97,7 @@ def _predictions(backends: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
         ))  # fmt: skip
     heads = ("backend", "the one measured", "TTFT in its band", "TPOT in its band", "why")
     yield Table("How often the true value was inside the band that was predicted (nine in ten are meant to be)", heads,
-                tuple(rows), sides=("l", "l", "r", "r", "l"), remarks=True)  # fmt: skip
+                tuple(rows), sides=_sides("llrrl"), remarks=True)  # fmt: skip
 
 
 def _regret(of: Mapping[str, Any]) -> Block:
@@ -110,7 +116,7 @@ def _budgets(keys: Sequence[Mapping[str, Any]]) -> Table:
                         _of(each["requests_this_min"], each["requests_per_min"]),
                         _of(each["tokens_this_min"], each["tokens_per_min"]),
                         _of(each["money_today"], each["money_per_day"])) for each in keys),
-                 sides=("l", *"rrrr"))  # fmt: skip
+                 sides=_sides("lrrrr"))  # fmt: skip
 
 
 def _of(taken: Any, limit: Any) -> Cell:
@@ -121,7 +127,24 @@ def _of(taken: Any, limit: Any) -> Cell:
 
 
 def _routes(routes: Sequence[Mapping[str, Any]]) -> Table:
-    heads = ("route", "backend", "ended", "reason")
+    heads = ("request", "backend", "ended", "predicted TTFT", "TTFT", "why it went there")
     return Table("The last requests, newest first", heads,
-                 tuple((Cell(clean(each.get("id"))), Cell(clean(each.get("backend"))), Cell(clean(each.get("ending"))),
-                        Cell(clean(each.get("reason")))) for each in routes), remarks=True)  # fmt: skip
+                 tuple(map(_route, routes)), sides=_sides("lllrrl"), remarks=True, drop=(3,))  # fmt: skip
+
+
+def _route(of: Mapping[str, Any]) -> tuple[Cell, ...]:
+    band, ttft_s = of["predicted_ttft_s"], of["ttft_s"]
+    tries = f" of {int(of['attempts'])} that were asked" if of["attempts"] > 1 else ""
+    predicted = Cell("–", "dim", why="nothing is predicted of it")
+    if band is not None:
+        low, middle, high = (1e3 * float(band[name]) for name in ("low", "middle", "high"))
+        predicted = Cell(f"{middle:.3g} ms", bounds=f"{low:.3g} to {high:.3g} ms")
+    came = Cell("–", "dim", why="no first token was seen") if ttft_s is None else Cell(f"{1e3 * float(ttft_s):.3g} ms")
+    ended = clean(_ENDINGS.get(of["ending"], of["ending"]))
+    tone: Tone = "" if of["ending"] == _WELL else "bad"
+    return (Cell(clean(of["id"])), Cell(f"{clean(of['backend'])}{tries}"), Cell(ended, tone), predicted, came,
+            Cell(clean(of["reason"])))  # fmt: skip
+
+
+def _sides(letters: str) -> tuple[str, ...]:
+    return tuple({"l": "left", "r": "right"}[each] for each in letters)

@@ -69,6 +69,7 @@ def _backend(state: State, seen: Tally) -> dict[str, Any]:
         ),
         "ttft_s": {name: encode(quantile(times, q, unit=SECONDS, in_time_order=True)) if times else None
                    for name, q in (("p50", 0.5), ("p90", 0.9))},
+        "prompt_tokens_counted": state.load.counted,
         "predictions": {"ttft": _held(state.ttft), "tpot": _held(state.tpot)},
         "cost_per_token": state.cost,
         "joules_per_token": state.joules,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 from twinlens.record.estimate import Estimate
@@ -50,6 +51,14 @@ def clean_end(text: Any, most: int) -> str:
     """The same, but what is too long loses its beginning: run folders and paths end with what tells them apart."""
     line = clean(text, len(str(text)) + 1)
     return line if len(line) <= most else "…" + line[len(line) - most + 1 :]
+
+
+def clock(stamp: Any) -> str:
+    """ "2026-11-20T141200Z" as "2026-11-20 14:12:00 UTC"; anything else as it is."""
+    try:
+        return datetime.strptime(str(stamp), "%Y-%m-%dT%H%M%SZ").strftime("%Y-%m-%d %H:%M:%S UTC")
+    except ValueError:
+        return clean(stamp, 40)
 
 
 def join_names(names: Sequence[str], most: int = 6, between: str = ", ") -> str:

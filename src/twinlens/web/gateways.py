@@ -57,7 +57,9 @@ def _when(plain: Any) -> str:
 
 def _document(path: Path, plain: Any) -> Document:
     try:
-        return gateway_document(plain, str(path.parent))
+        number = path.stem.removeprefix(f"{Path(FILE).stem}-")
+        process = f", process {int(number)}" if number.isdigit() else ""
+        return gateway_document(plain, f"{path.parent}{process}")
     except (KeyError, TypeError, ValueError, AttributeError):
         said = Line(f"{clean(path.name)} is no standing of a gateway.")
         return Document.of("Gateway", clean(str(path.parent), 200), [said])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from aiohttp import web
@@ -183,7 +184,7 @@ class Delivery:
         """Whether another model answered than the one that was asked, in words; a longer name of it is no other."""
         asked = self._current.route.backend.model or self._asked.model
         said = self._current.upstream.answer.model
-        short, long = sorted((asked.rpartition("/")[2].lower(), said.rpartition("/")[2].lower()), key=len)
+        short, long = sorted((PurePosixPath(each).name.lower() for each in (asked, said)), key=len)
         if not short or asked == AUTO or long.startswith(short):
             return ""
         return f"the backend says that {in_one_line(said, 80)} answered, and {in_one_line(asked, 80)} was asked"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from twinlens.gateway.outcome import Attempt, Outcome
 from twinlens.gateway.routing.route import Band, Candidate, Route
-from twinlens.gateway.routing.state import State
-
-if TYPE_CHECKING:  # reporting is loaded where somebody looks
-    from twinlens.reporting.document.block import Block
 
 KEPT = 2000
 """Routes that are kept: of 16 candidates each, about 10 MB."""
@@ -42,11 +39,10 @@ class Audited:
 
 
 class Audit:
-    """Takes each outcome once; the oldest of more than `KEPT` are forgotten. `states`: those of the router, which
-    count what held since the gateway started."""
+    """Takes each outcome once; the oldest of more than `KEPT` are forgotten."""
 
-    def __init__(self, states: Mapping[str, State], kept: int = KEPT) -> None:
-        self._states, self._most = states, kept
+    def __init__(self, kept: int = KEPT) -> None:
+        self._most = kept
         self._kept: OrderedDict[str, Audited] = OrderedDict()
 
     def __len__(self) -> int:
@@ -65,12 +61,25 @@ class Audit:
         found = self._kept.get(id)
         return None if found is None else _plain(found)
 
+    def last(self, count: int) -> list[dict[str, Any]]:
+        """The newest first, each in short: where it went and why, the TTFT that was predicted, and the one that came
+        (of the attempt that was made last)."""
+        newest = itertools.islice(reversed(self._kept.values()), count)
+        return [
+            {
+                "id": each.id, "backend": tried.route.backend.name, "ending": each.ending, "attempts": len(each.tried),
+                "reason": tried.route.reason, "ttft_s": tried.ttft_s,
+                "predicted_ttft_s": _plain_band(tried.route.chosen.ttft_s),
+            }
+            for each in newest
+            for tried in each.tried[-1:]
+        ]  # fmt: skip
+
     def to_json(self) -> dict[str, Any]:
-        """Over all that is kept: bands that held, by backend since the start, and the regret of choices."""
+        """Over all that is kept: how many routes, and the regret of choices."""
         regrets = self.regrets_s()
         return {
             "routes": len(self._kept),
-            "backends": {name: _standing(state) for name, state in self._states.items()},
             "regret_s": {"n": len(regrets), "mean": statistics.fmean(regrets), "largest": max(regrets)}
             if regrets else {"n": 0, "reason": "no route had two predicted candidates and a first token"},
         }  # fmt: skip
@@ -105,64 +114,6 @@ class Audit:
                     ratios.setdefault(tried.route.backend.name, []).append(tried.ttft_s / band.middle)
         return {name: statistics.median(each) for name, each in ratios.items()}
 
-    def as_document(self) -> list[Block]:
-        """Backends with what held of their predictions, and the last routes."""
-        from twinlens.reporting.document.block import Cell, Line, Table, Title
-
-        regrets = self.regrets_s()
-        told = (
-            f"On average a first token came {statistics.fmean(regrets) * 1e3:.3g} ms later than at the best other "
-            f"backend, as predicted (n = {len(regrets)}; what others would have taken is modelled)."
-            if regrets
-            else "What the choices cost is not known: no route had two predicted candidates and a first token."
-        )
-        backends = tuple(
-            (Cell(name), Cell(state.backend.identity, why=state.backend.why),
-             Cell(str(state.load.in_flight)), _held_cell(state.ttft.held, state.ttft.tried),
-             _held_cell(state.tpot.held, state.tpot.tried),
-             Cell(state.health.why and f"rested after {state.health.why}"))
-            for name, state in self._states.items()
-        )  # fmt: skip
-        last = tuple(self._row(each) for each in reversed([*self._kept.values()][-20:]))
-        return [
-            Title("Routes"), Line(told),
-            Table("Backends", ("backend", "stands to the measured one", "in flight", "TTFT in its band",
-                               "TPOT in its band", "health"), backends),
-            Table("The last routes", ("request", "backend", "why", "predicted TTFT", "TTFT", "ended"), last),
-        ]  # fmt: skip
-
-    def route_as_document(self, id: str) -> list[Block] | None:
-        """Why one request went where it went, and what became of it."""
-        from twinlens.reporting.document.block import Cell, Line, Table, Title
-
-        found = self._kept.get(id)
-        if found is None:
-            return None
-        blocks: list[Block] = [
-            Title(f"Request {found.id}"),
-            Line(f"{found.model}: {found.ending}. {found.error}".strip()),
-        ]
-        for tried in found.tried:
-            came = "no first token" if tried.ttft_s is None else f"its first token after {tried.ttft_s * 1e3:.3g} ms"
-            ended = f"; {tried.failure}: {tried.said}" if tried.failure else ""
-            blocks.append(Line(f"{tried.route.backend.name}: {tried.route.reason}; {came}{ended}."))
-            rows = tuple(
-                (Cell(each.backend), Cell(str(each.in_flight)), _band_cell(each.ttft_s), _band_cell(each.tpot_s),
-                 Cell(each.out or ("chosen" if each.backend == tried.route.backend.name else "")))
-                for each in tried.route.candidates
-            )  # fmt: skip
-            blocks.append(Table("Candidates", ("backend", "in flight", "TTFT", "TPOT", ""), rows))
-        return blocks
-
-    @staticmethod
-    def _row(each: Audited) -> Any:
-        from twinlens.reporting.document.block import Cell
-
-        last = each.tried[-1]
-        ttft = "–" if last.ttft_s is None else f"{last.ttft_s * 1e3:.3g} ms"
-        return (Cell(each.id), Cell(last.route.backend.name), Cell(last.route.reason),
-                _band_cell(last.route.chosen.ttft_s), Cell(ttft), Cell(each.ending))  # fmt: skip
-
 
 def _tried(attempt: Attempt, outcome: Outcome) -> Tried:
     streams = outcome.asked is not None and outcome.asked.streams
@@ -190,29 +141,8 @@ def _attempts(each: Audited) -> Iterator[dict[str, Any]]:
 
 
 def _candidate(one: Candidate) -> dict[str, Any]:
-    bands = {"ttft_s": one.ttft_s, "tpot_s": one.tpot_s}
-    return one._asdict() | {name: band._asdict() if band else None for name, band in bands.items()}
+    return one._asdict() | {"ttft_s": _plain_band(one.ttft_s), "tpot_s": _plain_band(one.tpot_s)}
 
 
-def _standing(state: State) -> dict[str, Any]:
-    return {
-        "identity": state.backend.identity, "why": state.backend.why, "in_flight": state.load.in_flight,
-        "ttft": {"held": state.ttft.held, "of": state.ttft.tried},
-        "tpot": {"held": state.tpot.held, "of": state.tpot.tried},
-        "prompt_tokens": f"counted by the server in {state.load.counted} answers" if state.load.counted
-        else "assumed: 4 bytes a token",
-    }  # fmt: skip
-
-
-def _held_cell(held: int, tried: int) -> Any:
-    from twinlens.reporting.document.block import Cell
-
-    return Cell(f"{held} of {tried}") if tried else Cell("–", why="nothing was predicted of it yet")
-
-
-def _band_cell(band: Band | None) -> Any:
-    from twinlens.reporting.document.block import Cell
-
-    if band is None:
-        return Cell("–", why="nothing is predicted of it")
-    return Cell(f"{band.middle * 1e3:.3g} ms", bounds=f"{band.low * 1e3:.3g} to {band.high * 1e3:.3g} ms")
+def _plain_band(band: Band | None) -> dict[str, float] | None:
+    return None if band is None else band._asdict()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from twinlens.diagnosis.diagnosis import diagnose_repeats
@@ -158,7 +157,7 @@ def when(view: View) -> str:
     is_read = all(run.spec.executor.kind == FROM_LOG and run.place == "recorded" for run, _ in view.material)
     read = "read " if is_read else ""
     ends = sorted(run.ended_utc for run, _ in view.material if run.ended_utc)
-    return f"{read}{_clock(starts[0])}{f' to {_clock(ends[-1])}' if ends else ', not ended'}"
+    return f"{read}{display.clock(starts[0])}{f' to {display.clock(ends[-1])}' if ends else ', not ended'}"
 
 
 def subjects(view: View) -> tuple[str, ...]:
@@ -175,11 +174,3 @@ def what(view: View) -> str:
         runs, points = sum(len(entry.material) for entry in lens.entries), len(lens.entries)
         counts.append(f"{lens.lens}: {points} operating point{'s' if points > 1 else ''}, {runs_word(runs)}")
     return "; ".join(counts)
-
-
-def _clock(stamp: str) -> str:
-    """ "2026-11-20T141200Z" as "2026-11-20 14:12:00 UTC"; anything else as it is."""
-    try:
-        return datetime.strptime(stamp, "%Y-%m-%dT%H%M%SZ").strftime("%Y-%m-%d %H:%M:%S UTC")
-    except ValueError:
-        return display.clean(stamp, 40)
