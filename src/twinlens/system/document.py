@@ -43,7 +43,7 @@ def json_of(text: str) -> Any:
 
 def strict_json_of(text: str) -> Any:
     """JSON within the bounds, as its standard has it: no field twice in an object, no NaN. Raises ValueError."""
-    return _bounded(lambda each: json.loads(each, object_pairs_hook=_once, parse_constant=_no_number), text)
+    return _bounded(_strictly, text)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -55,6 +55,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(word: str) -> float:
     raise Unreadable(f"{word} is no number of JSON")
+
+
+_strictly = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number).decode
 
 
 def toml_of(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:

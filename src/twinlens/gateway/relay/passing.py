@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from twinlens.network.answer.events import MOST_EVENT_BYTES, Answer
+from twinlens.network.answer.events import MOST_CHUNKS, MOST_EVENT_BYTES, Answer
 from twinlens.network.answer.fast_path import SIMPLE, template_of
 from twinlens.network.answer.frame import Malformed
 from twinlens.system.document import json_of
@@ -36,12 +36,24 @@ class Passing:
         self._hides_usage = hides_usage
         self._held = b""
         self._bytes = 0
-        self._head = self._tail = b""
+        self._head = self._tail = self._end = b""
         self._tries = 0
 
     def feed(self, data: bytes) -> tuple[bytes, int]:
         """What goes on now, and how many events with content that is."""
         self._bytes += len(data)
+        if (
+            self._head
+            and not self._held
+            and data.startswith(self._head)
+            and data.endswith(self._end)
+            and (self._fits(data, len(data) - len(self._end)))
+        ):
+            return data, 1
+        return self._understood(data)
+
+    def _understood(self, data: bytes) -> tuple[bytes, int]:
+        """What is not one event like those before it."""
         if self._held:
             data = self._held + data
         if b"\r" in data:
@@ -80,7 +92,12 @@ class Passing:
 
     def _takes(self, piece: bytes) -> bytes:
         """Understand one event; what of it goes on."""
-        if self._head and piece.startswith(self._head) and piece.endswith(self._tail) and self._fits(piece):
+        if (
+            self._head
+            and piece.startswith(self._head)
+            and piece.endswith(self._tail)
+            and (self._fits(piece, len(piece) - len(self._tail)))
+        ):
             return piece
         data = _data_of(piece)
         if not data:
@@ -99,25 +116,26 @@ class Passing:
         if not self._takes_ids and len(self.answer.reads) > chunks and self._tries < _MOST_TRIES:
             self._tries += 1
             self._head, self._tail = template_of(piece, data, self.answer)
+            self._end = self._tail + _END
         counts_alone = self.answer.usage is not had_usage and len(self.answer.reads) == chunks and _is_empty(data)
         if self._hides_usage and counts_alone:
             return b""
         return self._without_ids(piece, data, len(self.answer.reads) > chunks) if self._takes_ids else piece
 
-    def _fits(self, piece: bytes) -> bool:
-        """Nearly all events are the same bytes around another text: one that is needs no parser."""
-        text = piece[len(self._head) : len(piece) - len(self._tail)]
-        if len(piece) <= len(self._head) + len(self._tail) or SIMPLE.fullmatch(text) is None:
+    def _fits(self, piece: bytes, tail: int) -> bool:
+        """Nearly all events are the same bytes around another text: one that is needs no parser. `tail`: where what
+        follows the text begins."""
+        text = piece[len(self._head) : tail]
+        if tail <= len(self._head) or SIMPLE.fullmatch(text) is None or self._bytes > _MOST_BYTES:
+            return False
+        answer = self.answer
+        if answer.is_done or len(answer.reads) >= MOST_CHUNKS:
             return False
         try:
-            self.answer.parts.append(text.decode())
+            answer.parts.append(text.decode())
         except UnicodeDecodeError:
             return False
-        self.answer.reads.append(0)
-        try:
-            self.answer.bound()
-        except Malformed as wrong:
-            self.wrong = str(wrong)
+        answer.reads.append(0)
         return True
 
     def _without_ids(self, piece: bytes, data: bytes, has_content: bool) -> bytes:

@@ -26,6 +26,7 @@ _LEFT_S = 0.5
 _SIMULATED = SIMULATED.lower()
 _CLIENTS = frozenset({400, 404, 405, 409, 413, 415, 422})
 """Statuses that say the request is wrong: no other backend is asked, and the client is told."""
+_json = json.JSONEncoder(separators=(",", ":")).encode
 Deliver = Callable[[bytes, int], bool]
 """Takes whole events and how many of them have content; whether more may come now."""
 
@@ -61,7 +62,7 @@ def posting_of(asked: Asked, backend: Backend, *, token_ids: bool = False) -> Po
         body["stream_options"] = {**(body.get("stream_options") or {}), "include_usage": True}
     if token_ids:
         body["return_token_ids"] = True
-    return Posting(asked.kind, json.dumps(body, separators=(",", ":")).encode())
+    return Posting(asked.kind, _json(body).encode())
 
 
 class Upstream:
@@ -150,13 +151,17 @@ class Upstream:
         """Whole events go to `deliver` as they come, in the very callback that has read them. True: the answer is over;
         False: `deliver` wants no more now. Raises Failed where the answer is over and not whole."""
         assert self._wire is not None
-        takes = True
+        takes, passing, answer = True, self.passing, self.answer
+        feed = passing.feed
 
         def took(data: bytes) -> bool:
             nonlocal takes
-            block, tokens = self._fed(data)
+            block, tokens = feed(data)
             takes = deliver(block, tokens) if block else True
-            return takes and not self._ends
+            if answer.is_done or passing.wrong:
+                self._ends = True
+                return False
+            return takes
 
         try:
             if not self._ends:

@@ -122,13 +122,13 @@ class Wire(asyncio.Protocol):
         if not self._is_asked:  # nobody waits for this: whatever it is, the next answer must not begin with it
             self.abort()
             return
-        reply, self._has_begun = self.reply, True
+        reply, sink, self._has_begun = self.reply, self._sink, True
         if is_one_chunk(data) and reply.between_chunks and reply.frame == "chunked":
             body, is_last = data[data.index(b"\n") + 1 : -2], False
         else:
             body = reply.feed(data)
             is_last = reply.is_over or reply.fault is not None
-        if self._sink is None:
+        if sink is None:
             if body:
                 self._parts.append(body)
                 self._hold(len(body))
@@ -136,7 +136,7 @@ class Wire(asyncio.Protocol):
             return
         if body:
             try:
-                if not self._sink(body):
+                if not sink(body):
                     self._pause()
                     is_last, self._sink = True, None
             except Exception as wrong:  # it belongs to the request, not to the loop
