@@ -107,6 +107,14 @@ def test_a_page_without_words_answers_the_example_of_its_verb(url: str, name: st
     assert {id for id in inputs.names.values() if id} <= inputs.labels
 
 
+def test_a_page_that_needs_runs_of_the_user_says_nothing_wrong_before_it_is_asked(url: str) -> None:
+    status, _, body = asked(url, "/plan/calibrate")
+    assert status == 200
+    assert "An example is filled in" not in body
+    assert 'role="alert"></div>' in body
+    assert asked(url, "/plan/calibrate?device=H100")[0] == 400, "asked, and what it needs is not there"
+
+
 def test_wrong_words_give_the_sentence_of_the_command_line_and_lose_nothing(url: str) -> None:
     query = urlencode({"model": "70B", "users": "many", "context": "32K"})
     status, _, body = asked(url, f"/plan/fit?{query}")

@@ -61,8 +61,8 @@ def history(*folders: str | Path, **words: Unpack[HistoryWords]) -> tuple[Histor
         unranked = sum(not side.group.ranked for members in series.values() for side in members)
         what = f" with {METRICS[asked].label}" if asked else ""
         raise BadInput(
-            f"there is no history: no point was measured twice on one machine{what} and ranked "
-            f"({unranked} of {count} are not); give a folder with one spec measured again and again",
+            f"there is no history: no point was measured twice on one machine{what} and compared "
+            f"({unranked} of {count} measurements may not be); give a folder with one spec measured again and again",
             code="TL225",
         )
     return (replace(found[0], left_out=(*broken, *simulated, *found[0].left_out)), *found[1:])

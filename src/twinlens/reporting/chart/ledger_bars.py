@@ -15,6 +15,12 @@ from twinlens.reporting.palette import PART_COLOURS
 from twinlens.units import scale
 
 _SOFT_BLUE = PART_COLOURS[1]
+_AT = "indexof(datum.label, ' · ')"
+_TWO_LINES = (
+    f"length(datum.label) > 24 && {_AT} > 0"
+    f" ? [slice(datum.label, 0, {_AT}), slice(datum.label, {_AT} + 3)] : datum.label"
+)
+"""A name that is longer than its place stands in two lines; it would be cut."""
 
 
 def ledger_charts(ledger: Ledger) -> list[Figure]:
@@ -46,7 +52,7 @@ def _chart(ledger: Ledger, name: str, estimates: list[Estimate]) -> Figure:
     least, most = min(0.0, *ends), max(0.0, *ends)
     x_scale = alt.Scale(domain=[least * 1.1, most + (most - least or 1.0) * 0.45], nice=False)
     x = alt.X("value:Q", title=f"{label} ({word})" if word and word not in label else label, scale=x_scale)
-    y = alt.Y("step:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False))
+    y = alt.Y("step:N", sort=names, title=None, axis=alt.Axis(domain=False, ticks=False, labelExpr=_TWO_LINES))
     base = alt.Chart(data(rows)).encode(y=y)
     chart = alt.layer(
         base.mark_bar(height=20, color=_SOFT_BLUE).encode(x=x),

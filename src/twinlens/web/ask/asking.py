@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from twinlens.api.question import Verb
+from twinlens.api.question import Question, Verb
 from twinlens.claims.names import KV_BYTES, USUAL
 from twinlens.errors import BadInput, TwinlensError
 from twinlens.planning.prediction.band import shipped
@@ -51,12 +51,18 @@ def ask(index: Index, name: str, query: Sequence[tuple[str, str]], *, this: Path
     try:
         asked = words_of(name, query)
         words = asked or example_of(name)
+        if not asked and not any(_is_whole(each, words) for each in verb.questions):
+            return Asked(name, verb, words)  # nothing is asked yet, and no example has what only the user has
         given = _resolved(index, name, words, this)
-        found = called(name, given) if given else None
+        found = called(name, given)
         told = {key: word for key, word in given.items() if key != "probe"}
         return Asked(name, verb, words, found, "", "", command_of(name, told), python_of(name, told), not asked)
     except TwinlensError as refused:
         return Asked(name, verb, words, None, str(refused), refused.code)
+
+
+def _is_whole(question: type[Question], words: Words) -> bool:
+    return all(name in words for name, each in question.model_fields.items() if each.is_required())
 
 
 def verb_of(name: str) -> Verb:
