@@ -10,6 +10,7 @@ import click
 
 from twinlens.errors import nearest, unknown_option
 from twinlens.pages.verbs import Row, verbs
+from twinlens.system.reading_process import uncollected
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 VERB = "VERB ..."
@@ -46,9 +47,12 @@ def _command(name: str, row: Row) -> Verb:
         elif row["head"] != "Look up" and name not in _BEGINS and not given.keys() & _ALONE:
             from twinlens.system.processes import load_numpy
 
-            load_numpy()
+            with uncollected():
+                load_numpy()
         place, _, function = row["run"].partition(":")
-        getattr(import_module(place), function)(name, given)
+        with uncollected():
+            run = getattr(import_module(place), function)
+        run(name, given)
 
     example = f"Example: twinlens {name} {row['example']}".rstrip()
     made = Verb(name.rpartition(" ")[2], params=[_param(each) for each in row["options"]], callback=call,

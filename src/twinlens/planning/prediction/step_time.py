@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -80,6 +81,7 @@ def sharing(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Nu
     products = _prefill_products(work, rates, layout, fitted, prompt, 1.0)
     passes = [_roof(own, product) for own, product in zip(reads, products, strict=True)]
     overhead = fitted.step_s + fitted.layer_s * (work.layers + work.expert_layers)
+    kinds = 1 if _has_none(work) else 2
 
     def saved_s(batch: Number) -> Number:
         tokens = np.maximum(batch / layout.pipeline, 1.0)
@@ -92,8 +94,8 @@ def sharing(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Nu
             passes,
             strict=True,
         )
-        saved = [_roof(step, a) + own - _roof(joint, a + b) for step, joint, a, b, own in apart]
-        return np.maximum(saved[0] + saved[1], 0.0) + overhead
+        saved = [_roof(step, a) + own - _roof(joint, a + b) for step, joint, a, b, own in islice(apart, kinds)]
+        return np.maximum(sum(saved), 0.0) + overhead
 
     return saved_s
 
@@ -101,6 +103,8 @@ def sharing(work: Work, rates: Rates, layout: Layout, fitted: Values, prompt: Nu
 def _weight_reads(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number) -> tuple[Number, Number]:
     """Seconds to read the dense weights, and the experts that so many tokens touch."""
     dense = (work.dense_bytes + work.head_bytes) / layout.tensor / (rates.bytes_per_s * fitted.eta_weights)
+    if _has_none(work):
+        return dense, 0.0 * tokens
     experts = work.expert_bytes * work.touched(tokens) / (layout.tensor * layout.data) * _fullest(work, layout)
     return dense, experts / (rates.bytes_per_s * fitted.eta_experts)
 
@@ -111,9 +115,16 @@ def _decode_products(
     """Seconds of a decode step's products with dense weights (`each` tokens a group) and with experts (all tokens)."""
     own = work.dense_weights + work.head_weights
     dense = 2.0 * own * each / layout.tensor / (rates.flop_per_s * fitted.eta_decode)
+    if _has_none(work):
+        return dense, 0.0 * tokens
     chosen = work.expert_weights * work.chosen / work.experts
     experts = 2.0 * chosen * tokens / (layout.tensor * layout.data) * _fullest(work, layout)
     return dense, experts / (rates.expert_flop_per_s * fitted.eta_decode)
+
+
+def _has_none(work: Work) -> bool:
+    """Whether it is one model, and without experts: most questions, and half of the arithmetic."""
+    return isinstance(work.expert_weights, int | float) and not work.expert_weights
 
 
 def _fullest(work: Work, layout: Layout) -> Number:
@@ -134,6 +145,8 @@ def _prefill_products(
 
 def _collectives(work: Work, rates: Rates, layout: Layout, fitted: Values, tokens: Number) -> Number:
     """Two all-reduces per layer in a tensor group; with experts over groups, two all-to-alls per layer of experts."""
+    if isinstance(layout.devices, int | float) and layout.devices == 1:
+        return 0.0 * tokens
     ranks = layout.tensor
     link = np.where(ranks > rates.domain, rates.net_bytes_per_s, rates.link_bytes_per_s)
     moved = tokens * work.hidden * 2.0
@@ -153,7 +166,9 @@ def _collectives(work: Work, rates: Rates, layout: Layout, fitted: Values, token
 
 def _roof(one: Number, other: Number) -> Number:
     """The smooth maximum of two times."""
-    if getattr(one, "size", 1) > _MANY and not (np.any(one) or np.any(other)):
+    if isinstance(one, float) and isinstance(other, float) and not (one or other):
+        return one + other
+    if isinstance(one, np.ndarray) and one.size > _MANY and not (one.any() or np.any(other)):
         return one + other  # no experts: most models, and powers take most of a choice's time
     high, low = np.maximum(one, other), np.minimum(one, other)
     top = np.maximum(high, 1e-15)

@@ -94,12 +94,15 @@ def _beside(found: Found) -> Made:
 
 
 def _report(found: Found, runs: Sequence[Found]) -> Made:
+    import pyarrow as pa
+
     from twinlens.api.runs import as_json, read
 
     if not runs:
         raise BadInput(f"{clean(found.name, 120)} holds no run yet", code=CODE)
     if len(runs) > MOST_RUNS:
         raise BadInput(f"{len(runs):,} runs are too many for one page; open them one by one", code=CODE)
+    pa.set_memory_pool(pa.system_memory_pool())  # Arrow's own keeps 8 MB for the next rows
     chosen = read(*(each.path for each in runs), skip_broken=True)
     shown, document = document_of(chosen)
     ids = {each.path: each.id for each in runs}
