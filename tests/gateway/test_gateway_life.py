@@ -12,8 +12,10 @@ import sqlite3
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -21,7 +23,6 @@ from typing import Any
 
 import openai
 import psutil
-import pytest
 from tests.gateway.scripted import CHAT, WORDS, Conversation, gateway_of, in_loop, scripted, whole
 
 from twinlens.gateway.backend import Backend
@@ -117,25 +118,70 @@ def _verb(path: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.wait(60)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_the_verb_serves_until_it_is_interrupted(processes: int, tmp_path: Path) -> None:
+def test_the_verb_serves_until_it_is_interrupted(tmp_path: Path) -> None:
     with serving(one(0.002), Rules(), Settings(port=0, model="m")) as backend:
         path = tmp_path / "gateway.toml"
-        path.write_text(f"port = 0\nprocesses = {processes}\n{_file(a=backend)}")
+        path.write_text(f"port = 0\n{_file(a=backend)}")
         with _verb(path) as (process, url):
             assert _asked(url)["usage"]["completion_tokens"] == 4
-            if processes == 1:
-                root = url.removesuffix("/v1")
-                assert json.loads(_page(f"{root}/gateway"))["requests"] == {"ok": 1}
-                _until(lambda: 'requests_total{backend="a",ending="ok",key=""} 1.0' in _page(f"{root}/metrics"))
-            if processes > 1:
-                workers = psutil.Process(process.pid).children()
-                assert len(workers) == processes
-                os.kill(workers[0].pid, signal.SIGKILL)
-                assert _asked(url)["usage"]["completion_tokens"] == 4
+            root = url.removesuffix("/v1")
+            assert json.loads(_page(f"{root}/gateway"))["requests"] == {"ok": 1}
+            _until(lambda: 'requests_total{backend="a",ending="ok",key=""} 1.0' in _page(f"{root}/metrics"))
             process.send_signal(signal.SIGINT)
             assert process.wait(60) in (0, 130)
         assert not psutil.pid_exists(process.pid) or psutil.Process(process.pid).status() == "zombie"
+
+
+def test_two_processes_share_one_budget_and_one_that_is_killed_in_mid_traffic_gives_none_of_it_away(
+    tmp_path: Path,
+) -> None:
+    """0.4 USD is 100 answers of 4 tokens. A killed process takes along what it held ahead (at most 16 requests) and
+    what was on its way (8); the rest is spent to its end, and nothing beyond it."""
+    (key, lines), path, out = new_key("team"), tmp_path / "gateway.toml", tmp_path / "gateway"
+    with serving(one(0.002), Rules(), Settings(port=0, model="m")) as backend:
+        priced = f'{_file(a=backend)}price_per_million = "1000.00 USD"\n'
+        path.write_text(f'port = 0\nprocesses = 2\n{priced}{lines}\nmoney_per_day = "0.40 USD"\n')
+        with _verb(path) as (process, url), ThreadPoolExecutor(8) as pool:
+            _asked(url, key)
+            workers = psutil.Process(process.pid).children()
+            assert len(workers) == 2
+            told = [200, *pool.map(lambda _: _status(url, key), range(40))]
+            _until(lambda: len(_well(out)) == 41)
+            going = [pool.submit(_status, url, key) for _ in range(30)]
+            os.kill(workers[0].pid, signal.SIGKILL)
+            meanwhile = [each.result() for each in going]
+            told += meanwhile
+            _until(lambda: len(psutil.Process(process.pid).children()) == 2)
+            while 402 not in told[-8:] or len(told) < 150:
+                told += pool.map(lambda _: _status(url, key), range(8))
+            time.sleep(1.5)  # what the processes hold ahead is given back each second
+            while (last := _status(url, key)) == 200:
+                told.append(last)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) in (0, 130)
+        assert not any(each.is_running() and each.status() != "zombie" for each in workers)
+    answered = told.count(200)
+    assert 100 - 16 - 8 <= answered <= 100
+    assert set(told) <= {200, 402, 0}
+    rows = len(_well(out))
+    assert answered - meanwhile.count(200) <= rows <= answered + told.count(0), "0.2 s of one process may be lost"
+    with contextlib.closing(sqlite3.connect(out / "limits.sqlite")) as ledger:
+        ((money,),) = ledger.execute("SELECT money FROM day WHERE key = 'team'").fetchall()
+    assert answered * 4 * Decimal("0.001") <= Decimal(money) <= Decimal("0.40")
+
+
+def _status(url: str, key: str) -> int:
+    """Of one answer; 0 where the connection was lost with its process."""
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], "max_tokens": 4}).encode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/chat/completions", body, headers)) as answer:
+            answer.read()
+            return int(answer.status)
+    except urllib.error.HTTPError as refused:
+        return refused.code
+    except OSError:
+        return 0
 
 
 def _asked(url: str, key: str = "none") -> dict[str, dict[str, int]]:
@@ -192,6 +238,10 @@ def _page(url: str) -> str:
 def _rows(out: Path) -> list[dict[str, Any]]:
     found = [read_run(each.parent) for each in out.glob("*/run.json")]
     return [row for run in found for row in run.table.to_pylist()]
+
+
+def _well(out: Path) -> list[dict[str, Any]]:
+    return [each for each in _rows(out) if each["outcome"] == "ok"]
 
 
 def _until(holds: Callable[[], bool]) -> None:
