@@ -11,7 +11,7 @@ from twinlens.network.null_server import null_server
 from twinlens.record.store import find_runs
 
 SHORT = [
-    "protocol.duration_s=1", "protocol.most_s=60", "protocol.steady_s=0", "protocol.isolate=false",
+    "protocol.duration_s=1", "protocol.most_s=240", "protocol.steady_s=0", "protocol.isolate=false",
     "protocol.repeats=1", "protocol.retakes=0", "protocol.ceilings=false",
     "workload.output_tokens.value=4", "point.rate_per_s=100",
 ]  # fmt: skip
@@ -23,7 +23,7 @@ def test_a_run_ends_soon_after_its_slo_is_decided(tmp_path: Path) -> None:
         measure_study(attach(server.url, None, [*SHORT, *limits]), tmp_path)
     (run,) = find_runs(tmp_path)
     assert run.state == "finished"
-    assert 80 <= run.table.num_rows < 5400, "of the 6,000 of a minute: looks come late on a busy machine"
+    assert 80 <= run.table.num_rows < 20_000, "of the 24,000 of four minutes: looks come late on a busy machine"
 
 
 def test_a_server_that_is_up_is_measured_until_it_is_decided_unless_a_length_is_given() -> None:

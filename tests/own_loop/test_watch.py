@@ -114,7 +114,6 @@ def test_steps_last_as_long_as_the_strangers_own_timer_says(tmp_path: Path) -> N
     # was stopped between the optimizer's end and the script's own stamp.
     ours, theirs = (rows.end_ns - rows.begin_ns)[1:], np.diff(ends)
     assert np.median(ours / theirs) == pytest.approx(1.0, abs=0.01)
-    assert np.median(ours) == pytest.approx(np.median(theirs), rel=0.01), "as do the figures that either would print"
 
 
 def test_microbatches_of_one_step_are_one_row(tmp_path: Path) -> None:

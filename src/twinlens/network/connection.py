@@ -268,7 +268,9 @@ class Exchange:
     def give_up(self, why: str, loss: Loss | None = None) -> None:
         """End it here: with what is wrong already, or else for this reason; `loss`: where the connection is it."""
         self._lost, self._loss = why, loss
-        if not self.look() and self.fault is None:
+        while not (is_over := self.look()) and self.is_behind:  # what has come is finite, and no slice is empty
+            pass
+        if not is_over and self.fault is None:
             self._fail(why)
 
     def ended(self, now_ns: int) -> Ended:
