@@ -78,6 +78,13 @@ def test_browse_reads_its_words_as_its_question_does(tmp_path: Path, monkeypatch
     assert call("browse", "--port", "70000").exit_code == 2
 
 
+def test_a_claim_and_a_plan_load_no_rows_and_no_charts() -> None:
+    """And what neither of them prints: they compute with Python's own numbers."""
+    seen = loaded("-c", "import twinlens.cli.verb.claim, twinlens.api.plan.fit, twinlens.reporting.plan.fit")
+    assert not seen & (HEAVY | {"rich.progress", "aiohttp", "asyncio", "twinlens.record.store", "importlib.resources"})
+    assert "twinlens.claims.grammar" in seen
+
+
 def test_importing_the_package_loads_nothing_but_itself() -> None:
     seen = loaded("-c", "import twinlens")
     assert not seen & (HEAVY | {"pydantic", "click", "rich"})

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from twinlens.acceptance.window import BURNIN_FILE
 from twinlens.api.documented import Shown
 from twinlens.api.question import asks
 from twinlens.api.questions import SHOW, Show
@@ -28,7 +27,6 @@ from twinlens.reporting.view import Material, each_once
 from twinlens.reporting.wording.finding import with_words
 from twinlens.stats.run_summary import to_json
 from twinlens.stats.summary.group import Summary, group
-from twinlens.tuning.ledger import FILE as LEDGER_FILE
 from twinlens.version import __version__
 
 if TYPE_CHECKING:
@@ -111,7 +109,11 @@ def show(*runs: str | Path | Run | Iterable[Run], **words: Unpack[ShowWords]) ->
 
 def answer_at(given: Sequence[Any]) -> BurninResult | TuneResult | None:
     """The burn-in or the tuning of a folder or a pack, as far as it is, where that is all that was given; else None."""
-    only = _alone_in(_place(Path(given[0]))) if len(given) == 1 and isinstance(given[0], str | Path) else None
+    from twinlens.acceptance.window import BURNIN_FILE
+    from twinlens.tuning.ledger import FILE as LEDGER_FILE
+
+    files = (BURNIN_FILE, LEDGER_FILE)
+    only = _alone_in(_place(Path(given[0])), files) if len(given) == 1 and isinstance(given[0], str | Path) else None
     if only is not None and (only / BURNIN_FILE).is_file():
         from twinlens.api.measuring.burnin import shown
 
@@ -123,11 +125,12 @@ def answer_at(given: Sequence[Any]) -> BurninResult | TuneResult | None:
     return None
 
 
-def _alone_in(place: Path) -> Path:
-    """The one folder of a pack that was unpacked; the place itself where it is none or holds several."""
-    if any((place / each).is_file() for each in (BURNIN_FILE, LEDGER_FILE)) or not place.is_dir():
+def _alone_in(place: Path, files: Sequence[str]) -> Path:
+    """The one folder of a pack that was unpacked, with one of those files; the place itself where it is none or holds
+    several."""
+    if any((place / each).is_file() for each in files) or not place.is_dir():
         return place
-    found = {path.parent for name in (BURNIN_FILE, LEDGER_FILE) for path in place.glob(f"*/{name}")}
+    found = {path.parent for name in files for path in place.glob(f"*/{name}")}
     return next(iter(found)) if len(found) == 1 and len(list(place.iterdir())) == 1 else place
 
 

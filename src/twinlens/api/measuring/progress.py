@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from threading import Lock, Timer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 
 from twinlens.measurement.event import Event, Watch
 from twinlens.measurement.preflight.check import expected_s
 from twinlens.spec.study import Study
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,9 @@ class _Pace:
 
 @contextmanager
 def _bar(console: Console, pace: _Pace, after_s: float) -> Iterator[Watch]:
+    from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
