@@ -192,6 +192,35 @@ def test_an_answer_of_another_model_than_was_asked_is_passed_on_and_said(said: s
     through(answers, check)
 
 
+@pytest.mark.parametrize(
+    ("made", "prompt", "kept", "sentence"),
+    [
+        (1_000_000, 3, (3, None), "the backend counts 1000000 tokens, more than the 8 asked for; not believed"),
+        (8, 1_000_000, (None, 8), "the backend counts 1000000 prompt tokens, and its window is 4096; not believed"),
+        (-1, 3, (3, None), ""),
+    ],
+)
+def test_counts_that_cannot_be_are_not_believed(
+    made: int, prompt: int, kept: tuple[int | None, int | None], sentence: str
+) -> None:
+    async def counts(to: Conversation) -> None:
+        await to.head()
+        await to.event(TEXT, "stop")
+        await to.usage(made, prompt)
+        await to.done()
+
+    async def run() -> None:
+        async with scripted(counts) as a, gateway_of(Backend("a", a.url, "m", longest_tokens=4096)) as served:
+            before = served.app.router.states["a"].load.token_bytes
+            await served.stream(CHAT)
+            (told,) = served.told
+            assert ((told.input_tokens, told.output_tokens), told.error, told.ending) == (kept, sentence, "ok")
+            if prompt > 3:
+                assert served.app.router.states["a"].load.token_bytes == before, "nothing was learnt from it"
+
+    in_loop(run())
+
+
 def test_a_name_that_comes_to_mean_a_link_local_address_is_not_asked() -> None:
     async def run() -> None:
         async def moved(*_: object, **__: object) -> list[tuple[object, ...]]:

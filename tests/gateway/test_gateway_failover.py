@@ -234,21 +234,6 @@ def test_each_read_cut_anywhere_gives_the_same_bytes() -> None:
             assert (tokens, passing.answer.is_done, passing.answer.finish) == (3, True, "stop")
 
 
-def test_counts_that_cannot_be_are_not_believed() -> None:
-    async def counts_a_million(to: Conversation) -> None:
-        await to.head()
-        await to.event("once", "stop")
-        await to.usage(1_000_000)
-        await to.done()
-
-    async def check(served: Served, a: Scripted, b: Scripted) -> None:
-        await served.stream(CHAT)
-        assert served.told[0].output_tokens is None
-        assert "not believed" in served.told[0].error
-
-    through(counts_a_million, check)
-
-
 def test_a_missing_done_is_made_good_where_the_answer_had_its_end() -> None:
     async def forgets(to: Conversation) -> None:
         await to.head()

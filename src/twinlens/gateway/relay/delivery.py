@@ -171,12 +171,13 @@ class Delivery:
         if self._done is not None:
             prompt = prompt - self._done.made if prompt is not None and prompt > self._done.made else None
             made = made + self._done.made if made is not None else None
+        told, window = self._other_model(), self._current.route.backend.longest_tokens
         if made is not None and most is not None and made > most * self._asked.choices:
-            self._outcome.error = f"the backend counts {made} tokens, more than the {most} asked for; not believed"
-            made = None
+            told, made = f"the backend counts {made} tokens, more than the {most} asked for; not believed", None
+        if prompt is not None and window is not None and prompt > window and self._asked.kind != "embeddings":
+            told, prompt = f"the backend counts {prompt} prompt tokens, and its window is {window}; not believed", None
+        self._outcome.error = self._outcome.error or told
         self._outcome.input_tokens, self._outcome.output_tokens = prompt, made
-        if other := self._other_model():
-            self._outcome.error = self._outcome.error or other
         details = usage.get("prompt_tokens_details")
         self._outcome.cached_tokens = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
 
