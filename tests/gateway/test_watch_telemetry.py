@@ -90,5 +90,5 @@ def test_one_watcher_has_rows_counters_and_spans(tmp_path: Path) -> None:
         watching.close()
     assert {path for path, _ in got} == {"/v1/traces", "/v1/metrics"}
     assert len(list(tmp_path.glob("*/requests.arrows"))) == 1
-    (ttft,) = [each for each in watching.times.registry.collect() if "first_token" in each.name]
+    (ttft,) = [each for each in watching.times.collect() if "first_token" in each.name]
     assert {each.labels["backend"] for each in ttft.samples} == {"b"}
