@@ -49,7 +49,7 @@ def test_serving_allocates_the_weights_and_the_cache_that_are_predicted(
 @pytest.mark.parametrize("name", ["fp32", "bf16"])
 def test_training_allocates_the_state_that_is_predicted(name: str) -> None:
     trainer = TorchTrainer()
-    held = memory_of(trainer, training(model="small", point={"precision": name}))
+    held = memory_of(trainer, training(model="small", point={"precision": name}, global_batch=1, seq_len=8))
     layout, count = layout_of(precision(name)), parameters(decoder("small")).total
     assert held["weights_bytes"] == pytest.approx(count * layout.weights, rel=0.02)
     assert held["optimizer_bytes"] == pytest.approx(count * layout.optimizer, rel=0.02)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,28 @@ _LOADS = ("rate_per_s", "concurrency")
 _DECODE = "decode_tokens_per_s"
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was worked out for one run and serves the next: rates of the slices of runs, by their ids, and points."""
+
+    rates: dict[str, Rates] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], Group] = field(default_factory=dict)
+
+    def group(self, members: Sequence[Material]) -> Group:
+        """The repeats of one point together."""
+        ids = tuple(run.id for run, _ in members)
+        if ids not in self.groups:
+            self.groups[ids] = next(iter(group(summary for _, summary in members)))
+        return self.groups[ids]
+
+
 class Studies:
     """The runs of the studies that some runs belong to, each study read once."""
 
     def __init__(self, given: Iterable[Material]) -> None:
         self._given = tuple(given)
         self._read: dict[Path, tuple[Material, ...]] = {}
-        self._rates: dict[str, Rates] = {}
+        self._known = Known()
 
     def siblings(self, run: Run) -> dict[str, Sibling]:
         """By precision; empty of a served run, and where nothing else was measured."""
@@ -56,7 +72,7 @@ class Studies:
     def tried(self, run: Run) -> tuple[Finding, ...]:
         """Remedies that other runs beside it have, with what they gave."""
         beside = {each[0].id: each for each in (*self._of_study(run), *self._given)}
-        return already_tried(run, beside.values(), self._rates)
+        return already_tried(run, beside.values(), self._known)
 
     def lower_load(self, run: Run, summary: Summary) -> LowerLoad | None:
         """The same work on the same server at the lowest load that is below this run's; None of a server that says how
@@ -97,7 +113,7 @@ class Studies:
                 seen = evidence_of(*each)
             except BadInput:
                 continue
-            a, b = (next(iter(group(summary for _, summary in side))) for side in (own, others))
+            a, b = (self._known.group(side) for side in (own, others))
             turns = self._turns(a, b, [each[0] for each in (*own, *others)])
             ratio = _ratio(a, b, turns, HEADLINE[run.lens])
             decode = _ratio(a, b, turns, (_DECODE,))
@@ -108,7 +124,7 @@ class Studies:
         return None
 
     def _turns(self, a: Group, b: Group, runs: list[Run]) -> dict[str, ByTurns]:
-        return {each.ratio.metric: each for each in in_turns(a, b, runs, self._rates)}
+        return {each.ratio.metric: each for each in in_turns(a, b, runs, self._known.rates)}
 
 
 def _ratio(a: Group, b: Group, turns: Mapping[str, ByTurns], names: Iterable[str]) -> Estimate:
@@ -140,10 +156,9 @@ def _work(run: Run, but: Sequence[str] = ("precision",)) -> str:
 # Remedies that were tried beside a run: runs of its study that differ from it in one setting, and what that gave.
 
 
-def already_tried(run: Run, others: Iterable[Material], rates: dict[str, Rates]) -> tuple[Finding, ...]:
+def already_tried(run: Run, others: Iterable[Material], known: Known) -> tuple[Finding, ...]:
     """One finding for each value of a setting that others of `others` have and the run has not, all else being equal;
-    with the ratio of the rate that stands first in its lens. `rates`: of the slices of runs, by their ids; those that
-    were not needed before are added."""
+    with the ratio of the rate that stands first in its lens."""
     asked, machine = _settings(run), _machine(run)
     own: list[Material] = []
     by_change: dict[tuple[str, str], tuple[str, Any, Any, list[Material]]] = {}
@@ -160,15 +175,15 @@ def already_tried(run: Run, others: Iterable[Material], rates: dict[str, Rates])
             by_change.setdefault((path, repr(value)), (path, asked.get(path), value, []))[3].append(each)
     if not own:
         return ()
-    found = [_finding(path, before, after, own, members, rates) for path, before, after, members in by_change.values()]
+    found = [_finding(path, before, after, own, members, known) for path, before, after, members in by_change.values()]
     return tuple(each for each in found if each is not None)
 
 
 def _finding(
-    path: str, before: Any, after: Any, own: Sequence[Material], others: Sequence[Material], rates: dict[str, Rates]
+    path: str, before: Any, after: Any, own: Sequence[Material], others: Sequence[Material], known: Known
 ) -> Finding | None:
-    a, b = (next(iter(group(summary for _, summary in side))) for side in (own, others))
-    ratio, ranked = _ratio_and_rank(a, b, [run for run, _ in (*own, *others)], rates)
+    a, b = (known.group(side) for side in (own, others))
+    ratio, ranked = _ratio_and_rank(a, b, [run for run, _ in (*own, *others)], known.rates)
     if ratio is None:
         return None
     numbers = {"path": path, "from": before, "to": after, "ranked": ranked, "run": others[0][0].id}
@@ -189,7 +204,8 @@ def _ratio_and_rank(a: Group, b: Group, runs: Sequence[Run], rates: dict[str, Ra
 
 
 def in_turns(a: Group, b: Group, runs: Iterable[Run], rates: dict[str, Rates]) -> Sequence[ByTurns]:
-    """Ratios of b over a from slices that took turns. `rates` as in `already_tried`."""
+    """Ratios of b over a from slices that took turns. `rates`: of the slices of runs, by their ids; those that
+    were not needed before are added."""
     paired = {run.id: run for run in runs if run.sections.pairing}
     for id, run in paired.items():
         if id not in rates:

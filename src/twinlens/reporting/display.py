@@ -32,12 +32,14 @@ def clean(text: Any, most: int = 240) -> str:
 
     Whatever came from a file, a model name or a driver passes through here before anything shows it.
     """
-    kept = "".join(
-        " " if character.isspace() else character
-        for character in str(text)
-        if character.isspace() or unicodedata.category(character)[0] != "C"
-    )
-    line = " ".join(kept.split())
+    said = str(text)
+    if not said.isprintable():  # as nearly all text is, and looking at each character takes a hundred times as long
+        said = "".join(
+            " " if character.isspace() else character
+            for character in said
+            if character.isspace() or unicodedata.category(character)[0] != "C"
+        )
+    line = " ".join(said.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
