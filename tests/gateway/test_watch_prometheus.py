@@ -65,6 +65,12 @@ def test_each_outcome_counts_once_with_its_attempts() -> None:
     assert b"made up" not in page
 
 
+def test_a_client_that_leaves_is_no_hedge() -> None:
+    page = shown(answered(0, ending="left", attempts=[attempt("b", 0, failure="hedged")], output_tokens=None))
+    assert of(page, "requests_total", backend="b", key="team", ending="left") == 1
+    assert b"hedges_total{" not in page
+
+
 def test_times_are_from_the_head() -> None:
     page = shown(answered(0), answered(0))  # first read at 20 ms, last at 50 ms with 5 tokens after the first
     assert of(page, "time_to_first_token_seconds_sum", backend="b") == 2 * 0.020

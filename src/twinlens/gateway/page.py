@@ -18,8 +18,9 @@ _ENDINGS = {
 _FAILURES = {
     "connect": "not reached", "first token late": "without a first token in time", "status": "with an error status",
     "broken": "broken off", "malformed": "not understood", "error event": "with an error inside",
-    "late": "silent in mid-answer", "hedged": "slower than another one, or given up by the client",
+    "late": "silent in mid-answer", "hedged": "slower than another one", "left": "given up by the client",
 }  # fmt: skip
+_NO_FAULT = ("hedged", "left")
 
 
 def gateway_document(standing: Mapping[str, Any], where: str) -> Document:
@@ -68,7 +69,7 @@ def _backends(backends: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _backend(of: Mapping[str, Any]) -> tuple[Cell, ...]:
-    failed = sum(int(each) for each in of["failed"].values())
+    failed = sum(int(count) for kind, count in of["failed"].items() if kind not in _NO_FAULT)
     kinds = ", ".join(f"{count} {_FAILURES.get(kind) or clean(kind)}" for kind, count in of["failed"].items())
     state = clean(of["rests"]) or "answers"
     return (

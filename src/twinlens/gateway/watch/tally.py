@@ -20,11 +20,11 @@ class Tally:
     """Counts by names of backends and keys of the gateway's file and words of ours, never by what a client wrote.
 
     `requests`: by the backend that answered ("": none was asked), key and ending; `refusals`: by key and status.
-    `asked`: attempts of each backend; `failed`: those that did not end well, by backend and kind, `retries`: those of
-    them that another one followed. `tokens`: by backend, key and kind, as backends counted them; `uncounted`,
-    `unpriced`: requests of a backend whose tokens or cost nobody knows; `money`: in the currency of the prices.
-    `continued`: answers that a second backend went on with. `ttft_s`: of each backend seconds from when an attempt
-    began to its first content, of the last `_LAST` streams.
+    `asked`: attempts of each backend; `failed`: those that did not end well, by backend and kind ("left": its client
+    went away first), `retries`: those of them that another one followed. `tokens`: by backend, key and kind, as
+    backends counted them; `uncounted`, `unpriced`: requests of a backend whose tokens or cost nobody knows; `money`: in
+    the currency of the prices. `continued`: answers that a second backend went on with. `ttft_s`: of each backend
+    seconds from when an attempt began to its first content, of the last `_LAST` streams.
     """
 
     requests: Counter[tuple[str, str, str]] = field(default_factory=Counter)
@@ -52,7 +52,8 @@ class Tally:
         for each in outcome.attempts:
             self.asked[each.backend] += 1
             if each.failure:
-                self.failed[each.backend, each.failure] += 1
+                is_left = each.failure == "hedged" and outcome.ending == "left"
+                self.failed[each.backend, "left" if is_left else each.failure] += 1
                 if each is not last and each.failure != "hedged":
                     self.retries[each.backend, each.failure] += 1
             if each.first_ns is not None:
