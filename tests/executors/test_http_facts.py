@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from twinlens.executors.openai.entry import target_of
 from twinlens.executors.openai.executor import OpenAIServer, facts_of
 from twinlens.network.discovery import Discovery, first_tries
 from twinlens.network.target import Address
+from twinlens.record.executor.record import ExecutorRecord
 from twinlens.schedule.prompt import SyntheticWords
 from twinlens.spec.workload.prompt import Generate
 
@@ -30,11 +32,31 @@ URL = "http://127.0.0.1:9/v1"
     ],
 )  # fmt: skip
 def test_a_server_info_in_any_form_is_read_or_left_out(info: Any, speculative: Any) -> None:
+    assert _facts_of(info).value("serving.speculative") == speculative
+
+
+def test_formats_and_limits_of_a_server_are_those_that_its_launcher_would_record() -> None:
+    model = {"dtype": "torch.float32", "max_model_len": 1024}
+    config = {"model_config": model, "cache_config": {"cache_dtype": "auto", "block_size": 128},
+              "scheduler_config": {"max_num_seqs": 4}}  # fmt: skip
+    found = _facts_of({"vllm_config": config})
+    kept = {"precision.weights": "fp32", "precision.kv": "fp32", "serving.max_sequences": 4,
+            "serving.kv_block_tokens": 128, "serving.context_tokens": 1024}  # fmt: skip
+    assert {name: found.value(name) for name in kept} == kept
+
+
+def test_vllm_is_asked_for_its_settings_as_json() -> None:
+    with plain(Plain()) as server, contextlib.suppress(ExecutorFailed):
+        OpenAIServer().open(spec_of(inference("openai-http", options={"url": f"{server.url}/v1"})), quiet)
+    assert "/server_info?config_format=json" in [path for _, path, _, _ in server.asked]
+
+
+def _facts_of(info: Any) -> ExecutorRecord:
     spec = spec_of(inference("openai-http", options={"url": URL}, arrival={"kind": "poisson"}, point={"rate_per_s": 1}))
     target = target_of("openai-http", {"url": URL})
     requests = first_tries(target, SyntheticWords(), "small", Generate())[0]
     discovery = Discovery(Address("127.0.0.1", 9, ()), "small", requests, {"/server_info": info})
-    assert facts_of(target, discovery, spec).executor.value("serving.speculative") == speculative
+    return facts_of(target, discovery, spec).executor
 
 
 def test_a_server_that_hangs_is_given_up_at_its_first_page(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,12 @@ from twinlens.gateway.watch.day import Day, Front, routes_of
 from twinlens.gateway.watch.records import Records
 from twinlens.measurement.summary_file import summary_of
 from twinlens.record.store import read_run
+from twinlens.reporting.run.next_step import next_step
+from twinlens.reporting.run.subject import workload_words
 from twinlens.reporting.wording.finding import sentence_of
 from twinlens.schedule.trace_file import read_trace
+from twinlens.spec.load import parse
+from twinlens.spec.source.attached import source_of
 from twinlens.spec.workload.arrival import Trace
 
 FRONT = Front("http://127.0.0.1:8080/v1", ({"name": "a", "url": "http://127.0.0.1:1/v1"},))
@@ -76,6 +80,8 @@ def test_a_day_is_read_like_any_run_and_ranked_by_nothing(tmp_path: Path) -> Non
     assert summary.metrics["ttft_s_p50"].value == 0.02
     assert run.facts is not None
     assert "through a gateway in front of 1 backend" in sentence_of(run.facts.findings[0])
+    assert next_step(run, summary) == f"Ask the same of a server again: twinlens measure {folder} --url ADDRESS"
+    assert workload_words(run, summary).startswith("serving: as clients asked · 31 requests · ")
     routes = routes_of(folder).to_pylist()
     assert [each["group"] for each in routes] == list(range(31))
     assert (routes[0]["attempts"], routes[0]["failures"], routes[0]["key"]) == (["a", "b"], ["connect", ""], "team")
@@ -97,7 +103,9 @@ def test_a_day_can_be_asked_again_as_it_came(tmp_path: Path) -> None:
     records.add(refused)
     records.close()
     (folder,) = [each.parent for each in tmp_path.glob("*/run.json")]
-    recorded = read_trace(Trace(path=str(folder), format="run"), 10.0, prompt_seed=3)
+    (spec,) = parse(source_of(folder).data, where="a day").runs()
+    assert spec.workload.arrival == Trace(path=str(folder), format="run")
+    recorded = read_trace(spec.workload.arrival, spec.protocol.duration_s, prompt_seed=3)
     asked = [(each.intended_ns, each.input_tokens, each.output_tokens) for each in recorded.plan]
     assert asked == [(0, 3, 6), (250 * MS, 3, 3), (500 * MS, 3, 7)]
     assert recorded.unusable == 2, "nobody counted the prompt of one, and nothing came of the other"

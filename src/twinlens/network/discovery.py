@@ -30,6 +30,8 @@ from twinlens.spec.workload.workload import InferenceWorkload
 from twinlens.system.document import json_of
 
 _ABOUT = ("/version", "/server_info", "/get_server_info", "/props", "/info")
+_AS_JSON = {"/server_info": "/server_info?config_format=json"}
+"""What a page is asked by where it differs: vLLM writes its settings as one text unless it is asked for JSON."""
 _PATIENCE_S, _FIRST_ANSWER_S = 5.0, 60.0
 _MOST_BYTES = 16 * 2**20
 _UNFIT = (400, 422)
@@ -102,7 +104,7 @@ def about_of(target: Target, address: Address) -> tuple[dict[str, Any], str]:
         )
     about = {"/models": models} if models is not None else {}
     for path in _ABOUT:
-        status, _, content = get(target, address, path)
+        status, _, content = get(target, address, _AS_JSON.get(path, path))
         if status == 200 and content is not None:
             about[path] = content
     return about, header

@@ -5,13 +5,15 @@ And how they were held back on the way, where a policy did that: points that dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
+from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
 from twinlens.reporting.wording.finding import label_words, verdict_word
 from twinlens.spec.point import FROM_LOG, WATCHED
+from twinlens.spec.source.attached import TRAFFIC
 from twinlens.stats.summary.group import Group, Summary
 from twinlens.units import show
 
@@ -134,3 +136,8 @@ def _fault(group: Group, word: Callable[[str], str]) -> str:
 def is_driven(run: Run) -> bool:
     """Whether duration, seed and repeats were Twinlens' own to decide."""
     return run.spec.executor.kind not in (WATCHED, FROM_LOG)
+
+
+def is_traffic(findings: Iterable[Finding]) -> bool:
+    """Whether clients of a gateway asked as they liked, and nobody set the load."""
+    return any(each.code == TRAFFIC for each in findings)

@@ -16,7 +16,7 @@ from twinlens.executors.openai.entry import target_of
 from twinlens.executors.openai.simulated import simulation_behind
 from twinlens.executors.protocol import Say, TakesRow
 from twinlens.executors.registry import server_words
-from twinlens.executors.settings_text import flat, plain_setting
+from twinlens.executors.settings_text import flat, formats, plain_setting
 from twinlens.network.client import Client
 from twinlens.network.dialect.endpoint import EndpointConfig
 from twinlens.network.dialect.one_answer import one_answer_findings
@@ -163,7 +163,8 @@ def _settings(about: Mapping[str, Any]) -> dict[str, Any]:
             config = page.get(words.under, page)  # unasked for JSON, vLLM gives one long text
             if isinstance(config, dict) and (spoken := words.speculation(config)):
                 settings["serving.speculative"] = spoken
-    settings |= {"precision.weights": values.get("dtype"), "precision.kv": values.get("kv_cache_dtype")}
+    weights, cache = values.get("dtype"), values.get("kv_cache_dtype", values.get("cache_dtype"))
+    settings |= {field: fact.value for field, fact in formats(weights, cache, "").items()}
     return {field: value for field, value in settings.items() if value is not None}
 
 

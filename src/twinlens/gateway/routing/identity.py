@@ -87,7 +87,9 @@ def standing(backend: Backend, said: Said) -> tuple[Identity, str]:
     told = ([_differing(slight)] if slight else []) + (
         [f"{len(unasked)} facts of the measured one could not be asked ({_labels(unasked)})"] if unasked else []
     )
-    return ("qualified", "; ".join(told)) if told else ("same", f"equal in all {_compared(measured)} facts it tells")
+    identity: Identity = "qualified" if told else "same"
+    told = told or [f"equal in all {_compared(measured)} facts it tells"]
+    return identity, "; ".join(told + ([f"nothing is predicted: {measured.no_law}"] if measured.no_law else []))
 
 
 def _asked(backend: Backend) -> Said:

@@ -20,15 +20,14 @@ from twinlens.record.executor.record import ExecutorRecord, declared, observed
 from twinlens.record.finding import Finding
 from twinlens.record.store import create_run, end_run, open_rows, read_run, update_run, write_json
 from twinlens.spec.load import parse
-from twinlens.spec.source.attached import attached
+from twinlens.spec.source.attached import TRAFFIC, attached
 from twinlens.spec.study import RunSpec
 from twinlens.version import __version__
 
-TRAFFIC = "traffic"
-"""The code of the finding by which a run says that clients came as they liked: nothing ranks it."""
 _SUMMARISE = (
     "import pathlib, sys; from twinlens.gateway.watch.day import summarise; summarise(pathlib.Path(sys.argv[1]))"
 )
+DAY_S = 86_400.0
 _ROUTES, _BACKENDS = "routes.arrows", "backends.json"
 
 
@@ -50,7 +49,7 @@ class Day:
         self.name, self._front, self._origin_ns = name, front, origin_ns
         self._sums, self._models = [0, 0, 0, 0], dict.fromkeys(each.model for each in first if each.model)
         self._add_up(first)
-        spec = self._spec(1.0)
+        spec = self._spec(1.0, DAY_S)
         self.folder = create_run(out, spec)
         update_run(self.folder, place="elsewhere", facts=encode(self._facts()))
         write_json(self.folder / _BACKENDS, {"schema": 1, "twinlens": __version__, "backends": front.backends})
@@ -74,7 +73,7 @@ class Day:
         self._rows.close()
         self._routes.close()
         seconds = max((self._last_ns - self._origin_ns) / 1e9, 1e-3)
-        spec = self._spec(self.count / seconds)
+        spec = self._spec(self.count / seconds, max(1.0, float(f"{1.01 * seconds:.4g}")))
         update_run(self.folder, asked=spec.to_dict(), fingerprint=spec.fingerprint(), facts=encode(self._facts()))
         end_run(self.folder, "finished", rows=self.count)
         if not waits:
@@ -96,8 +95,9 @@ class Day:
                 for place, much in enumerate((1, each.input_tokens, each.output_tokens)):
                     self._sums[place] += much
 
-    def _spec(self, rate_per_s: float) -> RunSpec:
-        """What a measured run would have been asked for: the mean lengths and the mean rate, as far as they came."""
+    def _spec(self, rate_per_s: float, seconds: float) -> RunSpec:
+        """What a measured run would have been asked for: the mean lengths and the mean rate, as far as they came, and
+        the time from the first to the last."""
         known, prompt, made = self._sums[:3]
         lengths = [{"kind": "fixed", "value": max(1, round(each / known)) if known else 1} for each in (prompt, made)]
         load: dict[str, Any] = {
@@ -105,7 +105,7 @@ class Day:
                 "kind": "inference", "input_tokens": lengths[0], "output_tokens": lengths[1],
                 "arrival": {"kind": "poisson"},
             },
-            "protocol": {"repeats": 1, "duration_s": 60.0, "steady_s": 20.0},
+            "protocol": {"repeats": 1, "duration_s": seconds, "steady_s": min(20.0, seconds / 3)},
             "point": {"rate_per_s": float(f"{max(rate_per_s, 1e-6):.4g}")},
         }  # fmt: skip
         options = {"url": self._front.url}

@@ -10,7 +10,7 @@ from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
-from twinlens.reporting.load_kind import is_driven
+from twinlens.reporting.load_kind import is_driven, is_traffic
 from twinlens.reporting.wording.finding import advice_of
 from twinlens.spec.slices import may_take_turns
 from twinlens.spec.workload.workload import InferenceWorkload
@@ -44,6 +44,13 @@ def _without_turns(run: Run, of_many: bool) -> str:
     if run.spec.protocol.pairing == "none" or of_many:
         return "Stop the other programs, and measure again."
     return f"Its ratios survive other programs: twinlens show {clean(run.folder.parent, 200)}"
+
+
+def _as_it_came(run: Run, summary: Summary) -> str:
+    """Nobody measured a day of traffic, so no command of it goes on; its requests can be asked again."""
+    if not is_traffic(summary.findings):
+        return ""
+    return f"Ask the same of a server again: twinlens measure {clean(run.folder, 200)} --url ADDRESS"
 
 
 def _go_on(run: Run, summary: Summary) -> str:
@@ -171,5 +178,6 @@ def _round_up(seconds: float) -> float:
 
 
 _RULES: tuple[Callable[[Run, Summary], str], ...] = (
-    _go_on, _mend, _free_the_machine, _offer_less, _longer, _intervals, _tail, _repeat, _search, _show_study,
+    _as_it_came, _go_on, _mend, _free_the_machine, _offer_less, _longer, _intervals, _tail, _repeat, _search,
+    _show_study,
 )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twinlens.record.run import Run
 from twinlens.reporting.display import clean
-from twinlens.reporting.load_kind import is_driven, policy_of
+from twinlens.reporting.load_kind import is_driven, is_traffic, policy_of
 from twinlens.spec.point import FROM_LOG
 from twinlens.spec.workload.arrival import Arrival, Gamma, Offline, Ramp, Trace
 from twinlens.spec.workload.length import AnswerLength, Empirical, Fixed, Free, Lognormal
@@ -71,6 +71,8 @@ def workload_words(run: Run, summary: Summary) -> str:
         parts, rows = _training(workload, run), _steps(run)
     else:
         parts, rows = _inference(workload, run), _counted(summary.rows, "request")
+    if is_traffic(summary.findings):  # nobody set its load: rate and lengths in its spec are means of what came
+        return f"{lens_of(run)}: as clients asked · {rows} · {moment(run)}"
     if not is_driven(run):  # nobody asked for a duration, and its seed is its own
         return f"{lens_of(run)}: " + " · ".join([*parts, rows, *_of_log(run)])
     again = f", attempt {summary.attempt}" if summary.attempt > 1 else ""

@@ -88,6 +88,8 @@ def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
 # The source of a spec: a file, the name of a shipped example, or the folder of a study or run.
 
 _RECORDS = ("study.json", "run.json")
+TRAFFIC = "traffic"
+"""The code of the finding by which a run says that clients came as they liked: nothing ranks it."""
 _MOST_BYTES = 4 * 2**20
 
 
@@ -136,9 +138,13 @@ def _file(path: Path, word: str) -> dict[str, Any]:
 
 
 def _asked(record: Path) -> dict[str, Any]:
-    """The spec of a study or a run; of a run, the study of its one point, which has no others to take turns with."""
+    """The spec of a study or a run; of a run, the study of its one point, which has no others to take turns with.
+
+    Of a day of a gateway's traffic, whose load nobody set: its requests as they came.
+    """
     try:
-        spec = read_json(record)["asked"]
+        said = read_json(record)
+        spec = said["asked"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{record} does not say what was asked ({error}); restore it", code="TL205") from None
     if not isinstance(spec, dict):
@@ -146,7 +152,15 @@ def _asked(record: Path) -> dict[str, Any]:
     known = {key: without_none(value) for key, value in modern(spec).items() if value is not None and key != "repeat"}
     if record.name == "run.json" and isinstance(protocol := known.get("protocol"), dict):
         known["protocol"] = protocol | {"pairing": "none"}
+        if _is_traffic(said):
+            known["workload"]["arrival"] = {"kind": "trace", "path": str(record.parent), "format": "run"}
+            known["point"].pop("rate_per_s", None)
     return known
+
+
+def _is_traffic(said: dict[str, Any]) -> bool:
+    findings = _table(said, "facts").get("findings")
+    return isinstance(findings, list) and any(_table({"": each}, "").get("code") == TRAFFIC for each in findings)
 
 
 def without_none(value: Any) -> Any:
