@@ -33,6 +33,8 @@ _BACKLOG = 1024
 _SHUTDOWN_S = 5.0
 _LOOK_S = 1.0
 _FIXED = ("host", "port", "processes", "out")
+_OBJECTS = 20_000
+"""New ones before garbage is looked for: those of a request are gone by then, and need no look."""
 _QUIET = logging.getLogger("twinlens.gateway.http")
 """What is no request at all is answered with 400; a traceback for each would fill the disk at a stranger's wish."""
 _QUIET.addHandler(logging.NullHandler())
@@ -79,6 +81,7 @@ async def serve(
     async with running(app, listening):
         gc.collect()
         gc.freeze()  # what was imported stays: no later collection walks over it in the middle of answers
+        gc.set_threshold(_OBJECTS)
         started(url_of(listening))
         following = asyncio.create_task(follow(app, config, ups, changed, say))
         asking = asyncio.create_task(keep_asking(app.router, say, app.find_token_ids))

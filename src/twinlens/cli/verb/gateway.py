@@ -9,6 +9,8 @@ from twinlens.api.page_asked import Gateway
 from twinlens.cli.console import err, out
 from twinlens.cli.screen import sentences
 from twinlens.errors import BadInput
+from twinlens.system.processes import one_blas_thread
+from twinlens.system.reading_process import only_compute
 
 CODE = "TL275"
 
@@ -20,8 +22,10 @@ def run(name: str, given: Mapping[str, Any]) -> None:
             return _new_key(asked.new_key)
         if asked.config is None:
             raise BadInput("gateway needs CONFIG: a TOML file with its backends; --new-key makes a key", code=CODE)
+        only_compute()
         try:
-            from twinlens.gateway import serve
+            with one_blas_thread():  # what is idle here must not spin
+                from twinlens.gateway import serve
         except ModuleNotFoundError as missing:
             if (missing.name or "").partition(".")[0] != "aiohttp":
                 raise

@@ -185,6 +185,8 @@ class Delivery:
         """Whether another model answered than the one that was asked, in words; a longer name of it is no other."""
         asked = self._current.route.backend.model or self._asked.model
         said = self._current.upstream.answer.model
+        if said == asked or not said:
+            return ""
         short, long = sorted((PurePosixPath(each).name.lower() for each in (asked, said)), key=len)
         if not short or asked == AUTO or long.startswith(short):
             return ""
