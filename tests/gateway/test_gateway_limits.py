@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tomllib
 from dataclasses import replace
@@ -13,6 +14,7 @@ from tests.gateway.scripted import CHAT, WORDS, Conversation, gateway_of, in_loo
 from twinlens.gateway.backend import Backend
 from twinlens.gateway.limits.keys import new_key
 from twinlens.gateway.settings import KeySettings
+from twinlens.gateway.watch.columns import request_rows
 
 PRICED = (Decimal(2), "USD")
 
@@ -161,5 +163,33 @@ def test_embeddings_have_prompt_tokens_alone_and_are_settled_by_them() -> None:
                 assert (first.input_tokens, first.output_tokens, first.chunk_tokens) == (40, 0, [0])
                 assert (first.money, first.error) == (Decimal("0.00004"), "")
                 assert a.paths == ["/v1/embeddings"] * 3
+
+    in_loop(run())
+
+
+def test_a_request_that_waits_for_a_free_backend_says_for_how_long() -> None:
+    free = asyncio.Event()
+
+    async def waits(to: Conversation) -> None:
+        await free.wait()
+        await whole(to)
+
+    async def run() -> None:
+        async with scripted(waits) as a, gateway_of(Backend("a", a.url, "m", most_in_flight=1), queue=1) as served:
+            asked = [asyncio.create_task(served.ask(CHAT)) for _ in range(2)]
+            async with asyncio.timeout(60):
+                while not (a.asked and len(served.app._failover.queue)):  # type: ignore[union-attr]
+                    await asyncio.sleep(0.01)
+            status, data = await served.ask(CHAT)
+            assert (status, "1 requests wait already" in json.loads(data)["error"]["message"]) == (429, True)
+            await asyncio.sleep(0.05)
+            free.set()
+            assert [(await each)[0] for each in asked] == [200, 200]
+            refused, first, second = served.told
+            assert (refused.status, refused.queued_ns, first.queued_ns) == (429, 0, 0)
+            assert second.queued_ns >= 50_000_000
+            rows = request_rows([first, second], 0, first.intended_ns).to_pylist()
+            assert rows[0]["released_ns"] is None
+            assert rows[1]["intended_ns"] < rows[1]["released_ns"] <= rows[1]["sent_ns"]
 
     in_loop(run())

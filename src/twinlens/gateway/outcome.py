@@ -55,6 +55,7 @@ class Outcome:
     status: int = 200
     error: str = ""
     queued_ns: int = 0
+    """From its head until the queue let it go, or gave it up; 0 where it did not wait."""
     is_sent: bool = False
     """All of the answer was handed to the connection: a client that leaves now has it."""
     money: Decimal | None = None

@@ -71,12 +71,8 @@ class Failover:
         self.hedges.earn()
         failures: list[tuple[str, Failed]] = []
         while True:
-
-            def take() -> Route:
-                return self.router.route(asked, tried_of(outcome), time.monotonic_ns())
-
             try:
-                route = take() if failures else await self.queue.turn(take)
+                route = self._route(asked, outcome) if failures else await self._in_turn(asked, outcome)
             except Refusal as refusal:
                 raise (_nobody(failures) if failures else refusal) from None
             if failures and not self.retries.take():
@@ -87,6 +83,24 @@ class Failover:
                 if failed.is_clients:
                     raise
                 failures.append((route.backend.name, failed))
+
+    def _route(self, asked: Asked, outcome: Outcome) -> Route:
+        return self.router.route(asked, tried_of(outcome), time.monotonic_ns())
+
+    async def _in_turn(self, asked: Asked, outcome: Outcome) -> Route:
+        """After those that wait already, and once a backend is free. The outcome says for how long it waited."""
+        looks, waits = 0, 0 < len(self.queue) < self.queue.places
+
+        def take() -> Route:
+            nonlocal looks
+            looks += 1
+            return self._route(asked, outcome)
+
+        try:
+            return await self.queue.turn(take)
+        finally:
+            if waits or looks > 1:
+                outcome.queued_ns = time.monotonic_ns() - outcome.intended_ns
 
     async def _first(self, route: Route, asked: Asked, outcome: Outcome) -> Opened:
         """By this backend, or by a second one that is asked where this takes long and hedging is on."""
