@@ -18,6 +18,7 @@ from benchmarks.published import PACKS, published
 from click.testing import CliRunner, Result
 
 import twinlens as tl
+from material import for_rows, study_of, training
 from twinlens.cli.main import app
 from twinlens.record.store import find_runs
 
@@ -226,6 +227,17 @@ def test_a_pack_of_two_folders_verifies_and_compares_them_as_they_were_given(tmp
     with zipfile.ZipFile(made) as file:
         text = file.read("comparison.txt").decode()
     assert text.index(f"A  {runs[2].folder.name}") < text.index(f"B  {runs[1].folder.name}")
+
+
+def test_texts_of_a_valid_study_hold_no_place_of_the_machine_that_packed_it(tmp_path: Path) -> None:
+    """The next step of each of its runs names the study, which lay in a temporary folder: no such pack passed."""
+    tl.measure(study_of(training("fake", protocol={"repeats": 2} | for_rows(40))), tmp_path / "runs", watch=None)
+    made = tl.evidence(tmp_path / "runs", to=tmp_path / "evidence.zip", name="A. Person")
+    with zipfile.ZipFile(made) as file:
+        shown = file.read("show.txt").decode()
+    assert "Show the whole study: twinlens show" in shown
+    assert "twinlens-pack-" not in shown
+    assert tl.verify(made).is_good
 
 
 def test_rows_that_cannot_be_are_named(small: Path, tmp_path: Path) -> None:

@@ -31,11 +31,11 @@ NAME = "<script>alert(1)</script>"
 @pytest.fixture(scope="module")
 def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two packs of both lenses by two people, the same runs by a third with script for a name, and two bad files."""
-    at = tmp_path_factory.mktemp("packs")
+    at, twice = tmp_path_factory.mktemp("packs"), {"repeats": 2} | for_rows(40)
     for name in ("first", "second"):
         runs = tmp_path_factory.mktemp("runs")
-        for spec in (training("fake"), inference("fake")):
-            tl.measure(study_of(spec | {"protocol": {"repeats": 2} | for_rows(40)}), runs, watch=None)
+        for spec in (training("fake", protocol=twice), inference("fake", protocol=twice)):
+            tl.measure(study_of(spec), runs, watch=None)
         (at / name).mkdir()
         tl.evidence(runs, to=at / name / "evidence.zip", name=f"The {name}")
     tl.evidence(runs, to=at / "again.zip", name=NAME, organisation="'\"><img src=x onerror=alert(1)>")
@@ -50,7 +50,7 @@ def packs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def made(packs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made") / "site"
     found = tl.site(packs, to=folder)
-    assert [pack.name for pack in found.shown] == ["again", "second", "first"]
+    assert [pack.name for pack in found.shown] == ["again", "second", "first"], found.refused
     assert [pack.name for pack in found.refused] == ["changed", "no-zip"]
     assert found.pages == len(list(folder.rglob("*.html")))
     return folder

@@ -27,6 +27,13 @@ def fresh_place() -> tempfile.TemporaryDirectory[str]:
     return place
 
 
+def in_pack(path: Path) -> Path:
+    """A path below the folder that a pack was unpacked into, without that folder, which is another one every time; any
+    other path as it is."""
+    depth = next((n for n, part in enumerate(path.parts, start=1) if part.startswith(PREFIX)), 0)
+    return Path(*path.parts[depth:]) if depth else path
+
+
 @cache
 def _tidied() -> None:
     """Once in a process."""

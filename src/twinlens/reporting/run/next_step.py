@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from twinlens.pack.place import in_pack
 from twinlens.record.estimate import Estimate
 from twinlens.record.finding import Finding
 from twinlens.record.run import Run
@@ -43,7 +44,7 @@ def _without_turns(run: Run, of_many: bool) -> str:
     """Advice where turns are taken already, or cannot be."""
     if run.spec.protocol.pairing == "none" or of_many:
         return "Stop the other programs, and measure again."
-    return f"Its ratios survive other programs: twinlens show {clean(run.folder.parent, 200)}"
+    return f"Its ratios survive other programs: twinlens show {_study(run)}"
 
 
 def _as_it_came(run: Run, summary: Summary) -> str:
@@ -131,7 +132,7 @@ def _intervals(run: Run, summary: Summary) -> str:
         return f"Requests wait for each other for nearly the whole run: only longer runs show how far ({longer})."
     if repeats < enough:
         return f"--set protocol.repeats={enough} gives the median wait an interval over runs; or measure longer."
-    return f"The study has intervals over its repeats: twinlens show {clean(run.folder.parent, 200)}"
+    return f"The study has intervals over its repeats: twinlens show {_study(run)}"
 
 
 def _repeats_for(wait: Estimate, q: float) -> int:
@@ -168,7 +169,12 @@ def _search(run: Run, _: Summary) -> str:
 
 
 def _show_study(run: Run, _: Summary) -> str:
-    return f"Show the whole study: twinlens show {clean(run.folder.parent, 200)}"
+    return f"Show the whole study: twinlens show {_study(run)}"
+
+
+def _study(run: Run) -> str:
+    """Its folder; in a pack the one that is packed, so that whoever unpacks it reads the same."""
+    return clean(in_pack(run.folder.parent), 200)
 
 
 def _round_up(seconds: float) -> float:
