@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 from benchmarks.finding import Finding
+from benchmarks.gateway import upstream
 from benchmarks.gateway_routing import asked_of, decision_us
 from twinlens.gateway.backend import Backend, Price
 from twinlens.gateway.limits.gate import Gate
 from twinlens.gateway.limits.keys import new_key
 from twinlens.gateway.limits.ledger import Ledger
 from twinlens.gateway.outcome import Attempt, Outcome
+from twinlens.gateway.relay.delivery import Out
+from twinlens.gateway.relay.upstream import Upstream, posting_of
+from twinlens.gateway.relay.wire import Pool, Wire
 from twinlens.gateway.routing.route import Candidate, Route
 from twinlens.gateway.settings import BackendSettings, GatewaySettings, KeySettings
 from twinlens.gateway.watch.day import Day, Front
@@ -32,10 +38,55 @@ def parts() -> list[Finding]:
     """Processor time of each, by batches."""
     decisions = [decision_us(tries=300)[0] / 1e6 for _ in range(_BATCHES)]
     return [
+        Finding("ours: a token from its read to its write, warm", _middle(asyncio.run(_token_s()))),
         Finding("ours: a decision among 16 backends", _middle(decisions), 50e-6),
         Finding("ours: admission and settlement by three limits", _middle(_limits_s()), 10e-6),
         Finding("ours: a record of 48 tokens, in its thread", _middle(_record_s()), 10e-6, note="rows, routes, times"),
     ]  # fmt: skip
+
+
+class _Nowhere(asyncio.Transport):
+    """A connection that costs nothing."""
+
+    def write(self, data: object) -> None:
+        """It goes nowhere."""
+
+    def is_closing(self) -> bool:
+        return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+async def _token_s(each: int = 1000) -> list[float]:
+    """All that is ours of a streamed token, without the system's calls and the event loop."""
+    asked, backend = asked_of(200, 48), Backend("b", "http://127.0.0.1:1/v1")
+    pool = Pool(backend.url)
+    wire, times, loop = Wire(pool), list[int](), asyncio.get_running_loop()
+    wire.connection_made(_Nowhere())
+
+    async def post(path: str, body: bytes) -> Wire:
+        wire.ask(body)
+        loop.call_soon(wire.data_received, upstream.HEAD + upstream.ROLE + upstream.TOKEN)
+        return wire
+
+    pool.post = post  # type: ignore[method-assign]
+    route = Route(backend, (Candidate("b", 0),), "in turn", 60.0)
+    opened = Upstream(pool, backend, asked, Attempt("b", route, 0))
+    await opened.open(posting_of(asked, backend), 5.0)
+    client = SimpleNamespace(transport=_Nowhere())
+    out = Out(client, SimpleNamespace(chunked=True, send_headers=lambda: None))  # type: ignore[arg-type]
+
+    def deliver(block: bytes, tokens: int) -> bool:
+        times.append(time.monotonic_ns())
+        return out.send(block)
+
+    flowing = asyncio.create_task(opened.flow(deliver))
+    await asyncio.sleep(0)
+    found = _batches(lambda: wire.data_received(upstream.TOKEN), each)
+    assert len(times) == _BATCHES * each
+    flowing.cancel()
+    return found
 
 
 def _limits_s(each: int = 400) -> list[float]:

@@ -7,12 +7,12 @@ import asyncio
 import json
 import sys
 
-GAP_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.04
+GAP_S = 0.04
 _EVENT = (
     'data: {{"id":"chatcmpl-null","object":"chat.completion.chunk","created":0,"model":"null",'
     '"choices":[{{"index":0,"delta":{},"logprobs":null,"finish_reason":{}}}]{}}}\n\n'
 )
-_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 _MODELS = {"object": "list", "data": [{"id": "null", "object": "model", "owned_by": "null"}], "status": "ok"}
 
 
@@ -20,12 +20,14 @@ def _chunk(text: str) -> bytes:
     return b"%x\r\n%b\r\n" % (len(text.encode()), text.encode())
 
 
-_TOKEN = _chunk(_EVENT.format('{"content":" word"}', "null", ""))
-_ROLE = _chunk(_EVENT.format('{"role":"assistant","content":""}', "null", ""))
+TOKEN = _chunk(_EVENT.format('{"content":" word"}', "null", ""))
+ROLE = _chunk(_EVENT.format('{"role":"assistant","content":""}', "null", ""))
 
 
 class Connection(asyncio.Protocol):
     """One connection, one request at a time."""
+
+    gap_s = GAP_S
 
     def __init__(self) -> None:
         self._got = b""
@@ -48,9 +50,9 @@ class Connection(asyncio.Protocol):
         asked = json.loads(body)
         tokens = int(asked.get("max_tokens") or asked.get("max_completion_tokens") or 16)  # sglang-router renames it
         if asked.get("stream"):
-            self._out.write(_HEAD + _ROLE)
+            self._out.write(HEAD + ROLE)
             loop = asyncio.get_running_loop()
-            loop.call_at(loop.time() + GAP_S, self._token, tokens, loop.time() + GAP_S)
+            loop.call_at(loop.time() + self.gap_s, self._token, tokens, loop.time() + self.gap_s)
         else:
             message = {"role": "assistant", "content": " word" * tokens}
             choice = {"index": 0, "message": message, "finish_reason": "length"}
@@ -61,11 +63,11 @@ class Connection(asyncio.Protocol):
         if self._out.is_closing():
             return
         if left > 1:
-            self._out.write(_TOKEN)
-            asyncio.get_running_loop().call_at(due + GAP_S, self._token, left - 1, due + GAP_S)
+            self._out.write(TOKEN)
+            asyncio.get_running_loop().call_at(due + self.gap_s, self._token, left - 1, due + self.gap_s)
             return
         last = _EVENT.format("{}", '"length"', ',"usage":' + json.dumps(_usage(1)))
-        self._out.write(_TOKEN + _chunk(last) + _chunk("data: [DONE]\n\n") + b"0\r\n\r\n")
+        self._out.write(TOKEN + _chunk(last) + _chunk("data: [DONE]\n\n") + b"0\r\n\r\n")
 
     def _whole(self, content: object) -> None:
         body = json.dumps(content).encode()
@@ -77,10 +79,11 @@ def _usage(tokens: int) -> dict[str, int]:
     return {"prompt_tokens": 8, "completion_tokens": tokens, "total_tokens": tokens + 8}
 
 
-async def _serve(port: int) -> None:
+async def _serve(port: int, gap_s: float) -> None:
+    Connection.gap_s = gap_s
     server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port, backlog=1024)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(int(sys.argv[1])))
+    asyncio.run(_serve(int(sys.argv[1]), float(sys.argv[2]) if len(sys.argv) > 2 else GAP_S))

@@ -45,7 +45,7 @@ class Delivery:
             if opened.upstream.whole:
                 return self._whole(opened, headers)
             response = web.StreamResponse(headers={**_STREAM, **headers})
-            await self._stream(response, _Out(request, await response.prepare(request)), over_s)
+            await self._stream(response, Out(request, await response.prepare(request)), over_s)
             return response
         except (ConnectionError, asyncio.CancelledError):
             if not self._outcome.is_sent:
@@ -62,7 +62,7 @@ class Delivery:
             self._outcome.error = self._outcome.error or "the backend counted no tokens of this answer"
         return web.Response(body=opened.upstream.whole, headers=headers, content_type="application/json")
 
-    async def _stream(self, response: web.StreamResponse, out: _Out, over_s: float) -> None:
+    async def _stream(self, response: web.StreamResponse, out: Out, over_s: float) -> None:
         opened = self._current
         if opened.upstream.held:
             await self._pass(response, opened.upstream.held, opened.upstream.held_tokens, time.monotonic_ns())
@@ -91,7 +91,7 @@ class Delivery:
         self._outcome.is_sent = True
         await self._current.upstream.finish()
 
-    async def _until_end(self, response: web.StreamResponse, out: _Out) -> None:
+    async def _until_end(self, response: web.StreamResponse, out: Out) -> None:
         """The hot path: what is read goes on in the callback of its read, with one clock and two appended numbers."""
         upstream, outcome, is_first = self._current.upstream, self._outcome, self._done is None
         times, tokens_of, send = outcome.chunk_ns, outcome.chunk_tokens, out.send
@@ -207,7 +207,7 @@ class Delivery:
         return self._opened
 
 
-class _Out:
+class Out:
     """The connection to the client of a stream that has begun, written to without a task. Headers go out with the first
     bytes that the response itself writes, or before the first that are sent here."""
 
