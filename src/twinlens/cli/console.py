@@ -1,4 +1,4 @@
-"""Consoles for data on stdout and for messages on stderr. Loaded where something is printed: rich takes its time."""
+"""The console for data on stdout. Loaded where something is printed: rich takes its time."""
 
 from __future__ import annotations
 
@@ -55,8 +55,3 @@ def _columns() -> int:
     """The width in COLUMNS, where it is one; else 80."""
     width = os.environ.get("COLUMNS", "")
     return max(_NARROWEST, int(width)) if width.isdecimal() and int(width) else 80
-
-
-def err() -> Console:
-    """The console for progress and warnings."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)

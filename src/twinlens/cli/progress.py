@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twinlens.api.measuring.progress import Progress
-from twinlens.cli.console import err
+from twinlens.cli.screen import err
 from twinlens.measurement.study import Outcome
 from twinlens.reporting.view import refusals
 

@@ -9,12 +9,22 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from twinlens.cli.plain_letters import readable
 from twinlens.errors import TwinlensError
 from twinlens.reporting.display import clean
 from twinlens.system.interrupts import raising_interrupts
+
+if TYPE_CHECKING:  # it takes its time
+    from rich.console import Console
+
+
+def err() -> Console:
+    """The console for progress and warnings."""
+    from rich.console import Console
+
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def discard_stdout() -> None:
@@ -76,8 +86,6 @@ def _of_a_file(error: OSError) -> str:
 
 def _complain(sentence: str, more: str = "") -> None:
     from rich.text import Text
-
-    from twinlens.cli.console import err
 
     words = Text.assemble(
         ("twinlens:", "bold red"), " ", clean(readable(sentence), 2000), (f" ({more})" if more else "", "dim")

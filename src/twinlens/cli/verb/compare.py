@@ -8,8 +8,8 @@ from typing import Any
 
 from twinlens.api.compare import compared, comparison_json, floor, ledger, pairs, ranked
 from twinlens.api.questions import COMPARE, Compare, History, Ledger, Table
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.comparison.limit import failures, limit_of
 from twinlens.comparison.side import one_metric
 from twinlens.comparison.verdict import of_metric

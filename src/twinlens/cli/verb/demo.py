@@ -10,9 +10,9 @@ from twinlens.api.measuring.demo import demo
 from twinlens.api.measuring.gate import raise_failures
 from twinlens.api.questions import Demo
 from twinlens.api.runs import as_json
-from twinlens.cli.console import err, out
+from twinlens.cli.console import out
 from twinlens.cli.progress import progress, tell_refusals
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.cli.verb.show import print_runs
 from twinlens.measurement.study import Outcome
 from twinlens.record.store import end_study

@@ -8,8 +8,8 @@ from typing import Any
 from twinlens.api.diagnose import diagnosed, diagnosed_points, diagnosis_json
 from twinlens.api.questions import Diagnose
 from twinlens.api.runs import read
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.diagnosis import diagnoses_document

@@ -9,8 +9,8 @@ from typing import Any
 from twinlens.api.judging.answers import answers, answers_json
 from twinlens.api.judging.evidence import evidence, verify
 from twinlens.api.questions import Evidence
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.errors import BadInput, GateFailed
 from twinlens.pack.sums import UNREADABLE, sha256_of_pieces
 from twinlens.record.codec import encode

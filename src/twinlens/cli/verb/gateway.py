@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from twinlens.api.page_asked import Gateway
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, sentences
 from twinlens.errors import BadInput
 from twinlens.system.processes import one_blas_thread
 from twinlens.system.reading_process import only_compute

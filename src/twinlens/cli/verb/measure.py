@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from twinlens.api.measuring.spec_asked import study_of
 from twinlens.api.questions import Measure, Tune
 from twinlens.cli.commands import GATES
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.executors.registry import capabilities, is_ours
 from twinlens.measurement.preflight.check import expected_s, without_quantile

@@ -8,8 +8,8 @@ from typing import Any
 
 from twinlens.api.questions import Probe as Asked
 from twinlens.api.reference import probe
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.errors import Interrupted
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.probe import probe_document

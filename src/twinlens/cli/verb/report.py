@@ -19,7 +19,7 @@ def run(name: str, given: Mapping[str, Any]) -> None:
         from twinlens.api.page_asked import Report
         from twinlens.api.report import report
         from twinlens.api.runs import read
-        from twinlens.cli.console import err
+        from twinlens.cli.screen import err
 
         asked = Report.read(name, given)
         runs = read(*asked.runs, skip_broken=True)
@@ -57,7 +57,7 @@ def browse(name: str, given: Mapping[str, Any]) -> None:
 def site(name: str, given: Mapping[str, Any]) -> None:
     with sentences():
         from twinlens.api.page_asked import Site
-        from twinlens.cli.console import err
+        from twinlens.cli.screen import err
         from twinlens.reporting.display import clean
         from twinlens.reporting.wording.finding import sentence_of
         from twinlens.web.published.site import site as made_of

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from rich.status import Status
 
 from twinlens.api.judging.self_test import Told, self_test, self_test_json
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json
 from twinlens.errors import GateFailed
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.self_test import self_test_document, wrong_words

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from twinlens.api.questions import Show
 from twinlens.api.runs import answer_at, as_json, material_of, peers, read, write_rows
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.measurement.search_from_rows import searches_of
 from twinlens.record.codec import encode

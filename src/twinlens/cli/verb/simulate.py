@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.units import SECONDS, show
 
 if TYPE_CHECKING:

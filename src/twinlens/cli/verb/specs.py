@@ -8,8 +8,8 @@ from typing import Any
 from twinlens.api.measuring.spec_asked import new
 from twinlens.api.measuring.studies import check
 from twinlens.api.questions import Check, New
-from twinlens.cli.console import err, out
-from twinlens.cli.screen import print_json, sentences
+from twinlens.cli.console import out
+from twinlens.cli.screen import err, print_json, sentences
 from twinlens.errors import BadInput
 from twinlens.reporting.document.terminal import screen
 from twinlens.reporting.judging.check import check_document

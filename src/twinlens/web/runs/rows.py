@@ -7,9 +7,11 @@ others. Bytes may be anybody's: each batch that is shown is validated in full.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,14 +90,10 @@ def rows_of(found: Found, file: str, first: int) -> Rows:
 
 
 def _page(path: Path, name: str, there: tuple[str, ...], first: int) -> Rows:
-    from twinlens.record.checksum import read_marks
-
-    marks = read_marks(path)
-    total = marks[-1].rows if marks else None
-    ends = [0, *(each.rows for each in marks)]
-    start = bisect_right(ends, first) - 1 if marks else 0
-    begins_at = marks[start - 1].end_byte if marks and start else 0
-    before = ends[start] if marks else 0
+    ends, end_bytes = _marked(path)
+    total = ends[-1] if len(ends) > 1 else None
+    start = bisect_right(ends, first) - 1
+    begins_at, before = end_bytes[start], ends[start]
     rows: list[tuple[Any, ...]] = []
     columns: tuple[str, ...] = ()
     for batch in _batches(path, begins_at):
@@ -108,6 +106,26 @@ def _page(path: Path, name: str, there: tuple[str, ...], first: int) -> Rows:
         if len(rows) >= PER_PAGE:
             break
     return Rows(name, there, columns, tuple(rows), first, total)
+
+
+def _marked(path: Path) -> tuple[array[int], array[int]]:
+    """Rows and bytes up to each batch, from 0 on, as the checksums say; 0 alone where there are none."""
+    from twinlens.record.checksum import marks_path
+
+    try:
+        seen = marks_path(path).stat()
+    except FileNotFoundError:
+        return array("q", [0]), array("q", [0])
+    return _kept_marks(path, seen.st_mtime_ns, seen.st_size)
+
+
+@lru_cache(maxsize=4)
+def _kept_marks(path: Path, changed_ns: int, size: int) -> tuple[array[int], array[int]]:
+    """Of a file as it was then: a run of a million rows has twenty thousand, and pages are turned."""
+    from twinlens.record.checksum import read_marks
+
+    marks = read_marks(path)
+    return array("q", [0, *(each.rows for each in marks)]), array("q", [0, *(each.end_byte for each in marks)])
 
 
 def _batches(path: Path, begins_at: int) -> Iterator[pa.RecordBatch]:
