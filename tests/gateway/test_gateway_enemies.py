@@ -16,10 +16,11 @@ from tests.gateway.scripted import CHAT, Behaviour, Conversation, Scripted, Serv
 from tests.gateway.test_gateway_failover import TEXT, through
 
 from twinlens.errors import BadInput
-from twinlens.gateway.backend import Backend, backend_of
+from twinlens.gateway.backend import Backend
+from twinlens.gateway.launching import backends_of
 from twinlens.gateway.relay import upstream
 from twinlens.gateway.relay.wire import Pool
-from twinlens.gateway.settings import BackendSettings
+from twinlens.gateway.settings import BackendSettings, GatewaySettings
 
 _EC = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
@@ -86,8 +87,14 @@ def test_a_certificate_of_ones_own_authority_is_trusted_where_its_file_is_named(
     in_loop(run())
     (tmp_path / "none.pem").write_text("no certificate")
     for name in ("none.pem", "missing.pem"):
-        with pytest.raises(BadInput, match="backend 'a': no certificates can be read from ca_file"):
-            backend_of(BackendSettings(name="a", url="https://127.0.0.1:9/v1", ca_file=str(tmp_path / name)))
+        one = BackendSettings(name="a", url="https://127.0.0.1:9/v1", ca_file=name)
+        with pytest.raises(
+            BadInput, match=f"backend 'a': no certificates can be read from ca_file '{tmp_path}/{name}'"
+        ):
+            backends_of(GatewaySettings(backend=(one,)), {}, tmp_path)
+    shutil.copy(certificates["good"], tmp_path / "own.pem")
+    (there,) = backends_of(GatewaySettings(backend=(one.model_copy(update={"ca_file": "own.pem"}),)), {}, tmp_path)
+    assert there.ca_file == str(tmp_path / "own.pem"), "named from the gateway's file, as its runs are"
 
 
 def test_a_backend_that_does_not_speak_tls_is_said_to_have_no_encrypted_connection() -> None:

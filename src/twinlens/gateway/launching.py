@@ -50,13 +50,17 @@ def backends_up(
 
 
 def backends_of(settings: GatewaySettings, ups: Mapping[str, Up], beside: Path = Path()) -> tuple[Backend, ...]:
-    """All backends of a file, with what was measured of each; runs are named from `beside`.
+    """All backends of a file, with what was measured of each; runs and files of certificates are named from `beside`.
 
     Raises BadInput (TL275), also for a server that would have to be started now, and (TL276, TL277) for runs that say
     nothing of a server.
     """
-    made = tuple(_backend(each, ups.get(each.name)) for each in settings.backend)
+    made = tuple(_backend(_at(each, beside), ups.get(each.name)) for each in settings.backend)
     return tuple(_with_run(each, of, settings, beside) for each, of in zip(made, settings.backend, strict=True))
+
+
+def _at(settings: BackendSettings, beside: Path) -> BackendSettings:
+    return settings.model_copy(update={"ca_file": str(beside / settings.ca_file)}) if settings.ca_file else settings
 
 
 def _with_run(backend: Backend, of: BackendSettings, settings: GatewaySettings, beside: Path) -> Backend:
