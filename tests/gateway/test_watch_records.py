@@ -33,7 +33,8 @@ ASKED = Asked("chat", "m", {"messages": [{"role": "user", "content": "a secret"}
 
 
 def attempt(name: str, begin_ns: int, **more: Any) -> Attempt:
-    candidates = (Candidate(name, 2, Band(0.02, 0.01, 0.04), cost=0.5), Candidate("z", 0, out="not the one measured"))
+    candidates = (Candidate(name, 2, Band(0.02, 0.01, 0.04), cost=0.5), Candidate("z", 0, out="not the one measured"),
+                  Candidate("y", 1))  # fmt: skip
     return Attempt(name, Route(Backend(name, "http://127.0.0.1:1/v1"), candidates, "least", 60.0), begin_ns, **more)
 
 
@@ -85,7 +86,7 @@ def test_a_day_is_read_like_any_run_and_ranked_by_nothing(tmp_path: Path) -> Non
     routes = routes_of(folder).to_pylist()
     assert [each["group"] for each in routes] == list(range(31))
     assert (routes[0]["attempts"], routes[0]["failures"], routes[0]["key"]) == (["a", "b"], ["connect", ""], "team")
-    assert (routes[0]["candidates"], routes[0]["out"][1]) == (["a", "z"], "not the one measured")
+    assert (routes[0]["candidates"], routes[0]["out"][1]) == (["a", "z", "y"], "not the one measured")
     assert routes[0]["ttft_s_low"][0] == 0.01
     assert math.isnan(routes[0]["ttft_s_low"][1])  # nothing was predicted
     assert (routes[30]["attempts"], routes[30]["ending"], routes[30]["money"]) == ([], "refused", None)

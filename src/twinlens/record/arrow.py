@@ -178,7 +178,7 @@ def _all_batches(path: Path, source: pa.NativeFile, schema: pa.Schema, whole: bo
     if whole and torn:
         raise damaged(path, "its end is missing")
     table = pa.Table.from_batches(batches, schema=written)
-    refuse_impossible_values(path, table)  # all at once: batch by batch takes ten times as long
+    refuse_impossible_values(path, table, schema)  # all at once: batch by batch takes ten times as long
     return table
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyarrow.types import is_list
@@ -119,21 +120,28 @@ def refuse_other_schema(path: Path, observed: pa.Schema, wanted: pa.Schema) -> N
             raise damaged(path, f"column {field.name!r} is {observed.field(place).type}, not {field.type}")
 
 
-def refuse_impossible_values(path: Path, rows: pa.Table) -> None:
-    """Raises BadInput (TL220) for offsets out of bounds, bytes that are no text, and nulls where there can be none."""
+OF = b"of"
+"""Key of a field's metadata: what its lists are of."""
+
+
+def refuse_impossible_values(path: Path, rows: pa.Table, wanted: pa.Schema) -> None:
+    """Raises BadInput (TL220) for offsets out of bounds, bytes that are no text, and nulls where there can be none.
+
+    Lists of a row are as long as one another, but for those that the wanted schema puts together (`OF` of a field).
+    """
     try:
         rows.validate(full=True)
     except pa.ArrowException as error:
         raise damaged(path, str(error).splitlines()[0][:200]) from None
-    lengths = []
+    lengths: dict[bytes, list[Any]] = {}
     for name, column in zip(rows.column_names, rows.columns, strict=True):
         lists = column.chunks if is_list(column.type) else []
         if (name in _NEVER_NULL and column.null_count) or any(each.flatten().null_count for each in lists):
             raise damaged(path, f"column {name!r} has empty places")
         if is_list(column.type) and column.null_count < len(column):  # a column that these rows have at all
-            lengths.append([each.value_lengths() for each in lists])
-    if any(other != lengths[0] for other in lengths[1:]):
-        raise damaged(path, "the lists of a row differ in length")
+            of = (wanted.field(name).metadata or {}).get(OF, b"") if name in wanted.names else b""
+            if lengths.setdefault(of, seen := [each.value_lengths() for each in lists]) != seen:
+                raise damaged(path, "the lists of a row differ in length")
 
 
 def conformed(table: pa.Table, wanted: pa.Schema) -> pa.Table:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from twinlens.gateway.outcome import Ending, Outcome
 from twinlens.gateway.routing.route import Band, Candidate
+from twinlens.record.checksum import OF
 from twinlens.record.foreign_text import in_one_line
 from twinlens.record.request import REQUEST_SCHEMA, RequestOutcome
 
@@ -23,7 +24,9 @@ _BANDS = ("ttft_s", "tpot_s")
 ROUTE_SCHEMA = pa.schema([
     ("group", pa.int64()), ("id", pa.string()), ("key", pa.string()), ("model", pa.string()), ("ending", pa.string()),
     ("queued_ns", pa.int64()), ("counted", pa.bool_()), ("cached_tokens", pa.int64()), ("money", pa.string()),
-    ("attempts", _WORDS), ("failures", _WORDS), ("begin_ns", _TIMES), ("first_ns", _TIMES), ("reason", pa.string()),
+    *(pa.field(name, kind, metadata={OF: b"attempts"}) for name, kind in (
+        ("attempts", _WORDS), ("failures", _WORDS), ("begin_ns", _TIMES), ("first_ns", _TIMES))),
+    ("reason", pa.string()),
     ("candidates", _WORDS), ("in_flight", _TIMES), ("out", _WORDS),
     *((f"{name}{part}", _REALS) for name in _BANDS for part in ("", "_low", "_high")),
     ("cost", _REALS), ("joules", _REALS),
