@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.burnin.driving import driven, folder_of, means, refuse_unsound, training
 
@@ -39,6 +39,7 @@ def turn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder_of(out) / "turn-00001"
 
 
+@settings(max_examples=30)  # each cuts the whole turn again
 @given(window_s=st.floats(0.7, 29.0))
 def test_windows_of_any_length_share_out_all_work_in_them(turn: Path, window_s: float) -> None:
     run = find_runs(turn)[0]

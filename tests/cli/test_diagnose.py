@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,16 @@ def published(pattern: str) -> Path:
     return next(path.parent for path in sorted(DEMO.glob(f"*/{pattern}*/run.json")))
 
 
-def as_json(*words: str | Path) -> list[dict[str, Any]]:
-    told = call(*words, "--json")
+@cache
+def whole_json(place: Path) -> dict[str, Any]:
+    """All that is said of published runs: several tests read it, and it takes seconds."""
+    told = call(place, "--json")
     assert told.exit_code == 0, told.stderr
-    return json.loads(told.stdout)["diagnoses"]  # type: ignore[no-any-return]
+    return json.loads(told.stdout)  # type: ignore[no-any-return]
+
+
+def as_json(place: Path) -> list[dict[str, Any]]:
+    return whole_json(place)["diagnoses"]  # type: ignore[no-any-return]
 
 
 def test_training_of_the_demo_is_compute_bound_by_its_measured_ceiling() -> None:
@@ -89,7 +96,7 @@ def test_a_study_is_a_line_for_each_point_with_one_verdict_over_its_repeats_and_
 
 
 def test_one_point_of_several_repeats_is_one_screen_and_json_has_runs_and_points() -> None:
-    points = json.loads(call(DEMO, "--json").stdout)["points"]
+    points = whole_json(DEMO)["points"]
     assert {len(each["runs"]) for each in points} == {3}
     assert {each["verdict"]["numbers"]["repeats"] for each in points} == {3}
     one = call(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from benchmarks.coverage.states import RATE, SHAPES, changed, noise, point_of
 
 from twinlens.stats.estimator.repeats import widened
 from twinlens.stats.steady.segment import segment
+from twinlens.stats.summary.group import Group
 
 POINTS = 40
 
@@ -59,13 +61,19 @@ def test_a_run_that_slowed_down_keeps_the_change_that_its_window_leaves_out() ->
     assert trend.later == pytest.approx(np.log(1.1), abs=0.01)
 
 
+@cache
+def calm_point(seed: int) -> tuple[list[np.ndarray], Group]:
+    """Three runs of 22 rows without a change, and their point."""
+    rows = [noise(np.random.default_rng([seed, k]), 22, 0.15) for k in range(3)]
+    return rows, point_of(rows)
+
+
 @pytest.mark.parametrize("shape", ["drift", "step at three quarters", "step at four fifths"])
 def test_a_provisional_point_holds_the_level_after_a_change_that_was_not_seen(shape: str) -> None:
     """Half of what could hide held a step at four fifths in 29 to 74 %, two thirds of it in 89 to 92 %."""
     held = []
     for seed in range(3 * POINTS):
-        rows = [noise(np.random.default_rng([seed, k]), 22, 0.15) for k in range(3)]
-        calm = point_of(rows)
+        rows, calm = calm_point(seed)
         size = 0.95 * (calm.verdict.hidden or 0.0)
         found = point_of(changed(rows, SHAPES[shape], size))
         if calm.validity == found.validity == "provisional":
