@@ -32,14 +32,14 @@ def clean(text: Any, most: int = 240) -> str:
 
     Whatever came from a file, a model name or a driver passes through here before anything shows it.
     """
-    said = str(text)
-    if not said.isprintable():  # as nearly all text is, and looking at each character takes a hundred times as long
-        said = "".join(
+    kept = str(text)
+    if not kept.isprintable():  # as nearly all text is, and looking at each character takes a hundred times as long
+        kept = "".join(
             " " if character.isspace() else character
-            for character in said
+            for character in kept
             if character.isspace() or unicodedata.category(character)[0] != "C"
         )
-    line = " ".join(said.split())
+    line = " ".join(kept.split())
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
