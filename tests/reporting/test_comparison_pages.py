@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.published import published
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "comparison"))
 
+import twinlens as tl
 from sides import side
 from twinlens.comparison.ledger import Prices, ledger
 from twinlens.comparison.ranking import rankings
@@ -110,3 +112,11 @@ def test_hostile_names_do_not_reach_the_pages_as_marks() -> None:
         assert "<script>" not in text
         assert "<img" not in text
         assert "alert(2)&gt;" in text
+
+
+def test_names_of_steps_stand_whole_in_the_charts_of_a_ledger() -> None:
+    """Where they are long in two lines: a bar whose name is cut is nobody's."""
+    (chart, *_) = ledger_charts(tl.ledger(published() / "2026-11-22-ledger-epyc-2core"))
+    assert "…" not in chart.svg
+    assert ">0 torch, compiled<" in chart.svg
+    assert ">fp32 · batch 1<" in chart.svg

@@ -20,7 +20,7 @@ LEGEND = "× before: ratio to the step above, with its interval; =?: the two can
 
 def step_names(ledger: Ledger) -> list[str]:
     """A name for each step, all different: "0 fp32", "1 bf16"."""
-    return [f"{place} {short_name(step.side, 24)}" for place, step in enumerate(ledger.steps)]
+    return [f"{place} {short_name(step.side, 48)}" for place, step in enumerate(ledger.steps)]
 
 
 def quantity_label(ledger: Ledger, name: str) -> str:
